@@ -1,0 +1,116 @@
+"""Long work in pieces that survive a kill: each finished piece is a file, and a finished file is never made again.
+
+``map_shards`` runs a function over shards and writes ``part-<shard id>-<input hash>.parquet``, by a temporary file
+and a rename, so a part is either whole or absent. A rerun skips the parts that are there. The result does not depend
+on the executor, on the number of workers or on where an earlier run was stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A piece of work: ``id`` names it, ``payload`` (JSON types) is all the function needs and decides the part's hash."""
+
+    id: str
+    payload: Any
+
+    @property
+    def filename(self) -> str:
+        """Name of the part; it changes whenever the payload does."""
+        safe = re.sub(r"[^A-Za-z0-9_.-]+", "_", self.id)
+        return f"part-{safe}-{digest(self.payload)[:16]}.parquet"
+
+
+def digest(value: Any) -> str:
+    """sha256 of a value of JSON types, independent of the order of keys.
+
+    >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    True
+    """
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def split_evenly(items: Sequence[Any], size: int) -> list[list[Any]]:
+    """Consecutive pieces of at most ``size`` items.
+
+    >>> split_evenly([1, 2, 3, 4, 5], 2)
+    [[1, 2], [3, 4], [5]]
+    """
+    if size < 1:
+        raise ValueError(f"a shard holds at least one item, not {size}")
+    return [list(items[i : i + size]) for i in range(0, len(items), size)]
+
+
+def write_atomic(path: Path, write: Callable[[Path], Any]) -> None:
+    """Call ``write`` on a temporary file beside ``path`` and rename it: ``path`` is never half written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_parquet(path: Path, frame: pl.DataFrame) -> None:
+    """Write a frame by a temporary file and a rename."""
+    write_atomic(path, lambda temporary: frame.write_parquet(temporary))
+
+
+def map_shards(
+    fn: Callable[[Any], pl.DataFrame],
+    shards: Iterable[Shard],
+    out_dir: Path,
+    executor: Executor | None = None,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Path]:
+    """Run ``fn(shard.payload)`` for every shard whose part is not there yet; return the parts in shard order.
+
+    Args:
+        fn: pure function of the payload that returns a frame; importable by name when an executor is given.
+        shards: the pieces of work, ids unique.
+        out_dir: folder of the parts; made if absent.
+        executor: any ``concurrent.futures.Executor`` (a process pool, Dask's); ``None`` runs here, one by one.
+        progress: called with (parts there, parts in all) at the start and after every part.
+
+    Raises:
+        ValueError: two shards have the same file name.
+    """
+    todo = list(shards)
+    paths = [out_dir / shard.filename for shard in todo]
+    if len(set(paths)) != len(paths):
+        raise ValueError("two shards have the same id and payload")
+    out_dir.mkdir(parents=True, exist_ok=True)
+    missing = [(shard, path) for shard, path in zip(todo, paths, strict=True) if not path.exists()]
+    done = len(todo) - len(missing)
+    if progress:
+        progress(done, len(todo))
+    if executor is None:
+        for shard, path in missing:
+            write_parquet(path, fn(shard.payload))
+            done += 1
+            if progress:
+                progress(done, len(todo))
+        return paths
+    futures: dict[Future[pl.DataFrame], Path] = {executor.submit(fn, shard.payload): path for shard, path in missing}
+    for future in as_completed(futures):
+        write_parquet(futures[future], future.result())
+        done += 1
+        if progress:
+            progress(done, len(todo))
+    return paths

@@ -1,0 +1,25 @@
+"""Fixtures shared by the rooms' tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def project() -> Path:
+    """Root of the repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """Folder of real photographs, labels and detectors; the test is skipped where there is none."""
+    folder = Path(os.environ.get("BIRDLAB_REAL_DATA", ROOT.parent / "shared" / "data"))
+    if not (folder / "PROVENANCE.md").exists():
+        pytest.skip("no folder of real data (set BIRDLAB_REAL_DATA)")
+    return folder
