@@ -57,14 +57,14 @@ def main() -> int:
 def prepare(directory: Path, extras: list[str]) -> None:
     """Make the environment, or leave it alone when its stamp matches what it would be made from."""
     if sys.version_info < (3, 11):
-        raise Missing(f"Python 3.11 or newer is needed, {sys.executable} is {sys.version.split()[0]} (make PYTHON=python3.12 …)")
+        raise Missing(
+            f"Python 3.11 or newer is needed, {sys.executable} is {sys.version.split()[0]} (make PYTHON=python3.12 …)"
+        )
     if shutil.which("git") is None:
         raise Missing("git is needed (apt-get install git)")
     python = directory / "bin" / "python"
     extras = sorted(set(extras))
-    stamp = directory / f".birdlab-{'-'.join(extras) or 'core'}"
-    want = _state(extras)
-    if python.exists() and stamp.exists() and stamp.read_text() == want:
+    if python.exists() and any(_made(directory, other) for other in _supersets(extras)):
         return
     if not python.exists():
         print(f"birdlab: making the environment in {directory.name}/ (a few minutes, once)", flush=True)
@@ -73,7 +73,22 @@ def prepare(directory: Path, extras: list[str]) -> None:
             shutil.rmtree(directory, ignore_errors=True)
             raise Missing("Python's venv module does not work here (Debian and Ubuntu: apt-get install python3-venv)")
     _install(python, extras)
-    stamp.write_text(want)
+    _stamp(directory, extras).write_text(_state(extras))
+
+
+def _supersets(extras: list[str]) -> list[list[str]]:
+    """The sets of extras that hold these: an environment made for more serves for less."""
+    known = [[], ["infer"], ["infer", "test"]]
+    return [extras, *[k for k in known if set(k) > set(extras)]]
+
+
+def _stamp(directory: Path, extras: list[str]) -> Path:
+    return directory / f".birdlab-{'-'.join(extras) or 'core'}"
+
+
+def _made(directory: Path, extras: list[str]) -> bool:
+    stamp = _stamp(directory, extras)
+    return stamp.exists() and stamp.read_text() == _state(extras)
 
 
 def _state(extras: list[str]) -> str:
@@ -90,14 +105,31 @@ def _install(python: Path, extras: list[str]) -> None:
         pins = [line for line in CONSTRAINTS.read_text().splitlines() if re.match(r"(torch|torchvision)==", line)]
         _run([*pip, *pins])
     target = f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)
-    _run([str(python), "-m", "uv", "pip", "install", "--quiet", "--python", str(python), "-c", str(CONSTRAINTS), "-e", target])
+    _run(
+        [
+            str(python),
+            "-m",
+            "uv",
+            "pip",
+            "install",
+            "--quiet",
+            "--python",
+            str(python),
+            "-c",
+            str(CONSTRAINTS),
+            "-e",
+            target,
+        ]
+    )
 
 
 def _run(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        raise Missing(f"the installation stopped: {lines[-1].strip() if lines else 'no message'} (ran: {' '.join(command[-6:])})")
+        raise Missing(
+            f"the installation stopped: {lines[-1].strip() if lines else 'no message'} (ran: {' '.join(command[-6:])})"
+        )
 
 
 def install_browser() -> None:
@@ -113,7 +145,10 @@ def apt_install(package: str) -> bool:
         return False
     print(f"birdlab: installing Debian's {package}", flush=True)
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "--no-install-recommends", package]):
+    for command in (
+        ["apt-get", "update", "-qq"],
+        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", package],
+    ):
         done = subprocess.run(command, capture_output=True, text=True, env=env)
     return done.returncode == 0
 
@@ -124,7 +159,7 @@ def check_opencv(directory: Path, *, may_install: bool = False) -> None:
         tried = subprocess.run([str(directory / "bin" / "python"), "-c", "import cv2"], capture_output=True, text=True)
         if tried.returncode == 0:
             return
-        found = re.search(r"(lib[\w.+-]+\.so[\w.]*): cannot open shared object file", tried.stderr)
+        found = re.search(r"(lib[\w.+-]+\.so[\w.+-]*): cannot open shared object file", tried.stderr)
         if not found:
             last = tried.stderr.strip().splitlines()[-1] if tried.stderr.strip() else "no message"
             raise Missing(f"OpenCV cannot be imported: {last}")

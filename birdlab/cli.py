@@ -52,12 +52,29 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="execute a recipe's notebooks in order and write the report")
     run.add_argument("recipe", type=Path, metavar="RECIPE")
-    run.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: beside the recipe, named like it)")
-    run.add_argument("-p", dest="parameters", action="append", default=[], metavar="NAME=VALUE", help="set a parameter of the notebooks (NOTEBOOK.NAME=VALUE for one of them)")
-    run.add_argument("--jobs", type=int, default=1, metavar="N", help="notebooks at the same time, where they do not wait for each other")
+    run.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder of the run (default: beside the recipe, named like it)"
+    )
+    run.add_argument(
+        "-p",
+        dest="parameters",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set a parameter of the notebooks (NOTEBOOK.NAME=VALUE for one of them)",
+    )
+    run.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="notebooks at the same time, where they do not wait for each other",
+    )
     run.add_argument("--only", default="", metavar="02,03", help="only these notebooks, by number or name")
     run.add_argument("--force", action="store_true", help="execute unchanged notebooks too")
-    run.add_argument("--timeout", type=int, default=0, metavar="SECONDS", help="longest time for one cell (default: no limit)")
+    run.add_argument(
+        "--timeout", type=int, default=0, metavar="SECONDS", help="longest time for one cell (default: no limit)"
+    )
     run.set_defaults(work=_run)
 
     report = commands.add_parser("report", help="write report.html again from what a run left; executes nothing")
@@ -68,7 +85,9 @@ def _parser() -> argparse.ArgumentParser:
     _init_arguments(init)
     init.set_defaults(work=_init)
 
-    check = commands.add_parser("check", help="every problem of a recipe, manifest, data file or notebook in one list; runs nothing")
+    check = commands.add_parser(
+        "check", help="every problem of a recipe, manifest, data file or notebook in one list; runs nothing"
+    )
     check.add_argument("paths", type=Path, nargs="+", metavar="PATH")
     check.add_argument("--against", type=Path, metavar="GT.json", help="ground truth that a results file belongs to")
     check.add_argument("--json", action="store_true", help="print one JSON object")
@@ -81,10 +100,21 @@ def _parser() -> argparse.ArgumentParser:
     detection.add_argument("predictions", type=Path, nargs="+", metavar="PRED.json")
     detection.add_argument("--iou", type=float, default=0.5, help="overlap that counts as a hit (default 0.5)")
     detection.add_argument("--conf", type=float, default=0.25, help="confidence kept for P, R, F1 (default 0.25)")
-    detection.add_argument("--max-dets", type=int, default=100, metavar="N", help="detections per frame and class that count for AP (default 100)")
+    detection.add_argument(
+        "--max-dets",
+        type=int,
+        default=100,
+        metavar="N",
+        help="detections per frame and class that count for AP (default 100)",
+    )
     detection.add_argument("--engine", choices=("hotcoco", "pycocotools"), default="hotcoco")
     detection.add_argument("--class-agnostic", action="store_true", help="a box of any class may match")
-    detection.add_argument("--matches", type=Path, metavar="FILE", help="also write what became of every bird and detection (.csv or .parquet)")
+    detection.add_argument(
+        "--matches",
+        type=Path,
+        metavar="FILE",
+        help="also write what became of every bird and detection (.csv or .parquet)",
+    )
     detection.add_argument("--json", action="store_true", help="print one JSON object")
     detection.set_defaults(work=_score_detection)
     return parser
@@ -93,10 +123,22 @@ def _parser() -> argparse.ArgumentParser:
 def _init_arguments(init: argparse.ArgumentParser) -> None:
     init.add_argument("folder", type=Path, metavar="FOLDER")
     init.add_argument("--name", help="name of the study (default: the folder's)")
-    init.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="project folder that gets reports/ and data_manifests/ (default: here)")
-    init.add_argument("--session", metavar="HOW", help="what one recording session is: folder, file, or a pattern with one (group)")
+    init.add_argument(
+        "--out",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="project folder that gets reports/ and data_manifests/ (default: here)",
+    )
+    init.add_argument(
+        "--session", metavar="HOW", help="what one recording session is: folder, file, or a pattern with one (group)"
+    )
     init.add_argument("--site", metavar="HOW", help="where it was: a name, folder, or a pattern with one (group)")
-    init.add_argument("--no-label", choices=("empty", "unlabelled"), help="a picture without labels: looked at and no bird (empty), or not looked at (unlabelled)")
+    init.add_argument(
+        "--no-label",
+        choices=("empty", "unlabelled"),
+        help="a picture without labels: looked at and no bird (empty), or not looked at (unlabelled)",
+    )
     init.add_argument("--licence", help="licence of the data, e.g. CC0-1.0")
     init.add_argument("--source", help="where the data come from")
     init.add_argument("--yes", action="store_true", help="ask nothing, take the defaults and say which")
@@ -107,7 +149,13 @@ def _run(args: argparse.Namespace) -> int:
     from birdlab.report.run import run_recipe
 
     return run_recipe(
-        args.recipe, out=args.out, parameters=args.parameters, jobs=args.jobs, only=args.only, force=args.force, timeout=args.timeout or None
+        args.recipe,
+        out=args.out,
+        parameters=args.parameters,
+        jobs=args.jobs,
+        only=args.only,
+        force=args.force,
+        timeout=args.timeout or None,
     )
 
 

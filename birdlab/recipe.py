@@ -218,7 +218,7 @@ def load_recipe(path: str | Path) -> Recipe:
         raise ParameterError(Problem("unreadable", str(error), "a text file in UTF-8", file=where)) from error
     try:
         # YAML 1.2 has no sexagesimal numbers, no yes/no and reads 1e-5 as a number: see _Loader.
-        raw = yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
+        raw = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise ParameterError(
@@ -231,7 +231,9 @@ def load_recipe(path: str | Path) -> Recipe:
             )
         ) from error
     if not isinstance(raw, dict):
-        raise ParameterError(Problem("not_a_recipe", type(raw).__name__, "a mapping with name, data, models", file=where))
+        raise ParameterError(
+            Problem("not_a_recipe", type(raw).__name__, "a mapping with name, data, models", file=where)
+        )
     return parse_recipe(raw, source=where)
 
 
@@ -270,11 +272,15 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, rx) for tag, rx in rules if not tag.endswith((":bool", ":float", ":int", ":timestamp"))]
     for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?(?:0|[1-9]\d*)$"), list("-+0123456789"))
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
-    re.compile(r"^(?:[-+]?(?:(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"),
+    re.compile(
+        r"^(?:[-+]?(?:(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+    ),
     list("-+0123456789."),
 )
 
@@ -285,7 +291,7 @@ def load_yaml_scalar(text: str) -> Any:
     >>> [load_yaml_scalar(t) for t in ("1e-5", "007", "no", "false", "null")]
     [1e-05, '007', 'no', False, None]
     """
-    return yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
+    return yaml.load(text, Loader=_Loader)
 
 
 def resolve(path: str, base: Path) -> Path:

@@ -87,7 +87,9 @@ class Table:
         if self.key and frame.height:
             twice = frame.select(pl.struct(self.key).is_duplicated()).to_series()
             if twice.any():
-                problems.append(_at(frame, twice, "duplicate_key", "the same key twice", "unique rows", where, "+".join(self.key)))
+                problems.append(
+                    _at(frame, twice, "duplicate_key", "the same key twice", "unique rows", where, "+".join(self.key))
+                )
         if problems:
             raise DataError(problems)
         return frame
@@ -156,7 +158,11 @@ TABLES: dict[str, Table] = {
             _n("width_px", _I32, "width, px; null when the file could not be read"),
             _n("height_px", _I32, "height, px; null when the file could not be read"),
             _c("split", pl.Enum(SPLITS), "which part of the study the frame belongs to"),
-            _c("label_state", pl.Enum(LABEL_STATES), "labelled, empty (looked at, no bird) or unlabelled (not looked at)"),
+            _c(
+                "label_state",
+                pl.Enum(LABEL_STATES),
+                "labelled, empty (looked at, no bird) or unlabelled (not looked at)",
+            ),
         ),
         _table(
             "labels",
@@ -235,7 +241,11 @@ TABLES: dict[str, Table] = {
             ("dataset", "model", "group", "level", "metric", "method"),
             _c("dataset", _S, "name of the data set"),
             _c("model", _S, "model, 'human', or '' where none is concerned"),
-            _c("group", _S, "what the rows are sliced by ('all', 'session', 'site', 'relative_size', 'coco_size', 'split')"),
+            _c(
+                "group",
+                _S,
+                "what the rows are sliced by ('all', 'session', 'site', 'relative_size', 'coco_size', 'split')",
+            ),
             _c("level", _S, "the slice within the group ('all' for everything)"),
             _c("metric", _S, "name of the measure ('ap', 'ap50', 'recall', 'tp' …)"),
             _n("value", _F, "the number; null when it is undefined"),
@@ -244,7 +254,9 @@ TABLES: dict[str, Table] = {
             _n("n", _I64, "what the number rests on (birds, frames, …)"),
             _n("n_clusters", _I32, "clusters behind the interval"),
             _n("chance", _F, "what guessing would give"),
-            _c("method", _S, "settings and kind of interval ('within_sessions', 'new_sessions', 'conf=0.25 iou=0.5' …)"),
+            _c(
+                "method", _S, "settings and kind of interval ('within_sessions', 'new_sessions', 'conf=0.25 iou=0.5' …)"
+            ),
             _n("published", _F, "the published number, where one stands beside it"),
             _n("source", _S, "paper and table of the published number"),
             _n("reason", _S, "why the value or the interval is null"),
@@ -286,6 +298,8 @@ def documentation() -> str:
     for table in TABLES.values():
         key = ", ".join(table.key) or "none"
         parts.append(f"### {table.name}\n\n{table.doc} Key: {key}.\n\n| column | type | meaning |\n|---|---|---|\n")
-        parts.append("".join(f"| {c.name} | {c.dtype}{' or null' if c.nullable else ''} | {c.doc} |\n" for c in table.columns))
+        parts.append(
+            "".join(f"| {c.name} | {c.dtype}{' or null' if c.nullable else ''} | {c.doc} |\n" for c in table.columns)
+        )
         parts.append("\n")
     return "".join(parts)

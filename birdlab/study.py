@@ -88,7 +88,9 @@ class Run:
             if saved.exists():
                 return pl.read_parquet(saved)
             known = ", ".join([*BUILDERS, "metrics"])
-            raise ParameterError(f"no table is called {name!r}: birdlab makes {known}, and this run saved no other of that name")
+            raise ParameterError(
+                f"no table is called {name!r}: birdlab makes {known}, and this run saved no other of that name"
+            )
         path, key = self.dir / "tables" / f"{name}.parquet", self._key(BUILDERS[name])
         if _stored_key(path) == key:
             return pl.read_parquet(path)
@@ -149,13 +151,23 @@ class Run:
     def _key(self, builder: str) -> str:
         from birdlab.readers.study import fingerprint
 
-        parts: list[Any] = [builder, __version__, self.recipe.data.model_dump(mode="json"), self.recipe.seed, fingerprint(self)]
+        parts: list[Any] = [
+            builder,
+            __version__,
+            self.recipe.data.model_dump(mode="json"),
+            self.recipe.seed,
+            fingerprint(self),
+        ]
         for name in DEPENDS[builder]:
             if name in BUILDERS:
                 parts.append(self._key(BUILDERS[name]))
             else:
                 section = getattr(self.recipe, name)
-                parts.append([m.model_dump(mode="json") for m in section] if isinstance(section, list) else section.model_dump(mode="json"))
+                parts.append(
+                    [m.model_dump(mode="json") for m in section]
+                    if isinstance(section, list)
+                    else section.model_dump(mode="json")
+                )
         return digest(parts)
 
     def _write(self, name: str, frame: pl.DataFrame, key: str) -> None:

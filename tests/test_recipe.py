@@ -1,0 +1,108 @@
+"""Recipes: what is accepted, and what is said about what is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from birdlab.errors import ParameterError
+from birdlab.recipe import Recipe, load_recipe, load_yaml_scalar, parse_range, parse_recipe
+
+SMALL = {"name": "nest7", "data": {"media": [{"images": "*.jpg"}]}}
+
+
+def test_every_default_is_written_out():
+    full = parse_recipe(SMALL).model_dump(mode="json")
+    assert full["scoring"]["conf"] == 0.25 and full["scoring"]["iou"] == 0.5 and full["scoring"]["engine"] == "hotcoco"
+    assert full["data"]["media"][0]["chapters"] is True
+    assert Recipe.model_validate(full) == parse_recipe(SMALL)
+
+
+def test_all_problems_in_one_error_with_the_nearest_key():
+    with pytest.raises(ParameterError) as caught:
+        parse_recipe({**SMALL, "modles": [], "scoring": {"iou": 2, "cnof": 0.1}}, source="r.yaml")
+    codes = {(p.code, p.key) for p in caught.value.problems}
+    assert codes == {("unknown_key", "modles"), ("bad_value", "scoring.iou"), ("unknown_key", "scoring.cnof")}
+    text = str(caught.value)
+    assert "Did you mean models?" in text and "Did you mean conf?" in text and text.count("r.yaml") == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "a/b"},
+        {"data": {"media": []}},
+        {"data": {"media": [{"images": "*.jpg", "videos": "*.mp4"}]}},
+        {"data": {"media": [{"videos": "*.mp4", "stride": 5, "rate": 1}]}},
+        {"data": {"media": [{"images": "*.jpg", "session": "(a)(b)"}]}},
+        {"data": {"media": [{"videos": "*.mp4", "use": "07:00-00:00"}]}},
+        {"models": [{"name": "a", "weights": "x.pt", "predictions": "y.json"}]},
+        {"models": [{"name": "a"}]},
+        {"models": [{"name": "a", "weights": "x"}, {"name": "a", "weights": "y"}]},
+        {"notebooks": ["02_detection", {"02_detection": {}}]},
+    ],
+    ids=lambda c: str(c)[:60],
+)
+def test_refused(change):
+    with pytest.raises(ParameterError):
+        parse_recipe({**SMALL, **change})
+
+
+def test_notebooks_with_parameters_keep_their_order():
+    recipe = parse_recipe(
+        {**SMALL, "notebooks": ["00_data_audit.ipynb", {"02_detection": {"n_panels": 3}}, "10_summary"]}
+    )
+    assert recipe.steps() == [("00_data_audit", {}), ("02_detection", {"n_panels": 3}), ("10_summary", {})]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("00:00-07:00", (0, 420)),
+        ("00:00–07:00", (0, 420)),
+        ("1:00:30 - 1:01:00.5", (3630, 3660.5)),
+        ("90:00-95:00", (5400, 5700)),
+    ],
+)
+def test_ranges(text, seconds):
+    assert parse_range(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["7:00", "a-b", "00:00-00:61", "-3:00-4:00"])
+def test_bad_ranges(text):
+    with pytest.raises(ValueError, match="range|ends"):
+        parse_range(text)
+
+
+def test_yaml_1_2_scalars():
+    got = [
+        load_yaml_scalar(t)
+        for t in ("1e-5", "007", "0", "-12", "yes", "off", "True", "07:00", "1.", ".5", "2024-05-01", "~")
+    ]
+    assert got == [1e-5, "007", 0, -12, "yes", "off", True, "07:00", 1.0, 0.5, "2024-05-01", None]
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (None, "no_recipe"),
+        (b"\xff\xfe\x00", "unreadable"),
+        (b"a: [1\nb: 2", "not_yaml"),
+        (b"- 1", "not_a_recipe"),
+        (b"", "not_a_recipe"),
+    ],
+)
+def test_files_that_are_no_recipe(tmp_path, content, code):
+    path = tmp_path / "r.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ParameterError) as caught:
+        load_recipe(path)
+    assert caught.value.problems[0].code == code and str(path) in str(caught.value)
+
+
+def test_a_python_object_tag_is_not_executed(tmp_path):
+    path = tmp_path / "r.yaml"
+    path.write_text("name: !!python/object/apply:os.system ['touch " + str(tmp_path / "owned") + "']\n")
+    with pytest.raises(ParameterError):
+        load_recipe(path)
+    assert not (tmp_path / "owned").exists()

@@ -1,0 +1,88 @@
+"""Sharded work: each piece once, whole or absent, the same whoever does it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from birdlab.shards import Shard, digest, map_shards, split_evenly, write_atomic
+
+
+def square(payload: dict) -> pl.DataFrame:
+    return pl.DataFrame({"n": payload["ns"], "sq": [n * n for n in payload["ns"]]})
+
+
+SHARDS = [Shard(str(i), {"ns": piece}) for i, piece in enumerate(split_evenly(list(range(10)), 3))]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: None, lambda: ThreadPoolExecutor(2), lambda: ProcessPoolExecutor(2)],
+    ids=["here", "threads", "processes"],
+)
+def test_same_result_whoever_works(tmp_path, make):
+    executor = make()
+    paths = map_shards(square, SHARDS, tmp_path, executor)
+    if executor:
+        executor.shutdown()
+    assert pl.concat([pl.read_parquet(p) for p in paths])["sq"].to_list() == [n * n for n in range(10)]
+
+
+def test_finished_parts_are_not_made_again_and_a_failure_keeps_them(tmp_path):
+    calls = []
+
+    def work(payload: dict) -> pl.DataFrame:
+        calls.append(payload["ns"][0])
+        if payload["ns"][0] == 6 and len(calls) < 5:
+            raise RuntimeError("power cut")
+        return square(payload)
+
+    with pytest.raises(RuntimeError):
+        map_shards(work, SHARDS, tmp_path)
+    times = {p.name: p.stat().st_mtime_ns for p in tmp_path.glob("part-*")}
+    assert calls == [0, 3, 6] and len(times) == 2
+    seen = []
+    map_shards(
+        lambda p: (calls.append(9), work(p))[1], SHARDS, tmp_path, progress=lambda done, n: seen.append((done, n))
+    )
+    assert seen == [(2, 4), (3, 4), (4, 4)]
+    assert all((tmp_path / name).stat().st_mtime_ns == t for name, t in times.items())
+
+
+def test_another_payload_is_another_part(tmp_path):
+    map_shards(square, [Shard("a", {"ns": [1]})], tmp_path)
+    path = map_shards(square, [Shard("a", {"ns": [2]})], tmp_path)[0]
+    assert pl.read_parquet(path)["sq"].to_list() == [4] and len(list(tmp_path.glob("part-*"))) == 2
+
+
+def test_two_equal_shards_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="same id"):
+        map_shards(square, [SHARDS[0], SHARDS[0]], tmp_path)
+
+
+def test_nothing_half_written(tmp_path):
+    target = tmp_path / "x.txt"
+    target.write_text("old")
+
+    def fail(path):
+        path.write_text("ne")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write_atomic(target, fail)
+    assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.text() | st.none()))
+def test_digest_ignores_the_order_of_keys(d):
+    assert digest(d) == digest(dict(reversed(list(d.items()))))
+
+
+@given(st.lists(st.integers()), st.integers(1, 9))
+def test_split_evenly_loses_nothing(items, size):
+    pieces = split_evenly(items, size)
+    assert [i for p in pieces for i in p] == items and all(len(p) <= size for p in pieces)
