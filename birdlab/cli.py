@@ -131,7 +131,7 @@ def _init_arguments(init: argparse.ArgumentParser) -> None:
         help="project folder that gets reports/ and data_manifests/ (default: here)",
     )
     init.add_argument(
-        "--session", metavar="HOW", help="what one recording session is: folder, file, or a pattern with one (group)"
+        "--session", metavar="HOW", help="what one recording session is: folder, file, one (all of it), or a pattern with one (group)"
     )
     init.add_argument("--site", metavar="HOW", help="where it was: a name, folder, or a pattern with one (group)")
     init.add_argument(
@@ -139,6 +139,7 @@ def _init_arguments(init: argparse.ArgumentParser) -> None:
         choices=("empty", "unlabelled"),
         help="a picture without labels: looked at and no bird (empty), or not looked at (unlabelled)",
     )
+    init.add_argument("--truth", metavar="FILE", help="label file that is the truth, where several label the same pictures")
     init.add_argument("--licence", help="licence of the data, e.g. CC0-1.0")
     init.add_argument("--source", help="where the data come from")
     init.add_argument("--yes", action="store_true", help="ask nothing, take the defaults and say which")

@@ -161,7 +161,7 @@ def _read_files(path: Path, found: Findings) -> None:
         )
         return
     try:
-        table = pl.read_csv(path, infer_schema=False, missing_utf8_is_empty_string=False)
+        table = pl.read_csv(path, infer_schema=False)
     except (OSError, pl.exceptions.PolarsError) as error:
         found.problems.append(Problem("unreadable", str(error).splitlines()[0], "a CSV file", file=where))
         return

@@ -241,19 +241,12 @@ def verify(
         elif digest:
             algorithm, _, digits = digest.rpartition(":")
             todo.append((path, place, algorithm.lower() or "md5", digits.lower()))
-    if manifest.files.height > 1 and sum(p.code == "missing_file" for p in problems) == manifest.files.height:
+    elsewhere = [path for path in manifest.files["path"] if not (base / path).is_file()]
+    if len(elsewhere) > 3 and sum(p.code == "missing_file" for p in problems) == len(elsewhere):
         # Not one of them is there: the folder is wrong, not the files.
-        n, example = manifest.files.height, manifest.files["path"][0]
-        found = f"none of its {n} files under {root} (e.g. {example!r})"
-        return [
-            Problem(
-                "missing_data",
-                found,
-                "the files it lists",
-                "correct data.root in the recipe, or bring the data there",
-                file=where,
-            )
-        ]
+        found = f"none of its {len(elsewhere):,} files under {root} (such as {elsewhere[-1]!r})"
+        remedy = "correct data.root in the recipe, or bring the data there"
+        return [Problem("missing_data", found, "the files it lists", remedy, file=where)]
     results = _each(hasher, [place for _, place, _, _ in todo], [algorithm for _, _, algorithm, _ in todo])
     for done, ((path, _, algorithm, digits), got) in enumerate(zip(todo, results, strict=True), start=1):
         if isinstance(got, DataError):

@@ -136,6 +136,11 @@ class Run:
 
         return show.headline(self, label, value, **about)
 
+    def headlines(self, numbers: list[dict[str, Any]]) -> None:
+        """Offer several numbers for the top of the report; each is the arguments of :meth:`headline`."""
+        for number in numbers:
+            self.headline(**number)
+
     def note(self, text: str) -> Shown:
         """Say something the reader must not miss; the chapter is marked "complete, with a note"."""
         from birdlab.report import show

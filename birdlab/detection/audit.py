@@ -7,9 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+
+from birdlab import schemas
+
+if TYPE_CHECKING:
+    from birdlab.study import Run
 
 #: Splits are flagged as different beyond these: ratio of medians or means, and difference of shares.
 RATIO_FLAG, SHARE_FLAG = 1.5, 0.20
@@ -150,6 +156,15 @@ def _near_duplicates(frames: pl.DataFrame, thumbs: pl.DataFrame) -> pl.DataFrame
     return pl.DataFrame(rows, schema={"kind": pl.String, "what": pl.String, "splits": pl.String, "n": pl.Int64})
 
 
+def frame_thumbnails(frames: pl.DataFrame, media: pl.DataFrame) -> pl.DataFrame | None:
+    """:func:`thumbnails` of a study's frames; None with a single split, where no pixel needs to be looked at."""
+    if frames["split"].n_unique() < 2:
+        return None
+    from birdlab.readers.pixels import iter_frames
+
+    return thumbnails((name, image) for name, image in iter_frames(frames, media) if isinstance(image, np.ndarray))
+
+
 def thumbnails(images: Iterable[tuple[str, np.ndarray]]) -> pl.DataFrame:
     """Difference hashes: is each of 16 × 16 grey cells brighter than its right neighbour?
 
@@ -223,3 +238,21 @@ def repeated_files(media: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("n") > 1)
         .sort("files")
     )
+
+
+def agreement(run: Run) -> pl.DataFrame:
+    """The second labelling scored against the first, as rows of ``metrics`` with model ``human``; needs no detector.
+
+    Where no frame was labelled twice there is one row, null, with that reason.
+    """
+    from birdlab.detection.groups import metric_frame
+    from birdlab.detection.study import Scored, human_rows
+
+    frames = run.table("frames")
+    inside = pl.col("split").cast(pl.String).is_in(list(run.recipe.scoring.splits))
+    on = frames.filter(inside & (pl.col("label_state") != "unlabelled"))
+    nothing = (schemas.empty("predictions"), schemas.empty("failures"))
+    study = Scored(
+        on, frames.clear(), run.table("labels"), *nothing, run.table("second_labels"), [], run.recipe.scoring, 0
+    )
+    return metric_frame({**row, "dataset": run.recipe.name} for row in human_rows(study))

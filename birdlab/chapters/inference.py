@@ -1,0 +1,122 @@
+"""01_inference: which model saw which frames, how fast, and what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from birdlab.chapters.common import count, table_of
+from birdlab.recipe import Model
+from birdlab.report.show import m
+from birdlab.report.table import Col
+
+MODEL_COLUMNS = {
+    "model": Col("Model", kind="text"),
+    "source": Col("From", kind="text"),
+    "asked": Col("Frames asked", kind="int"),
+    "failed": Col("Failed", kind="int"),
+    "detections": Col("Detections", "any score", kind="int"),
+    "kept": Col("Detections", "at the fixed score", kind="int"),
+    "silent": Col("Frames without any", "at the fixed score", kind="int"),
+}
+SPEED_COLUMNS = {
+    "model": Col("Model", kind="text"),
+    "fps_model": Col("Network alone", "frames/s", "up", digits=1),
+    "fps_end_to_end": Col("File to boxes", "frames/s", "up", digits=1),
+    "n_frames": Col("Frames timed", kind="int"),
+    "n_warmup": Col("Warm-up", "not timed", kind="int"),
+    "imgsz": Col("Input", "px", kind="int"),
+    "batch": Col("Batch", kind="int"),
+    "precision": Col("Precision", kind="text"),
+    "device": Col("Device", kind="text"),
+}
+FAILURE_COLUMNS = {
+    "model": Col("Model", kind="text"),
+    "frame_id": Col("Frame", kind="text"),
+    "stage": Col("Stage", kind="text"),
+    "message": Col("Why", kind="text"),
+}
+_ELSEWHERE = "nothing was timed: the detections were made elsewhere"
+_TOO_FEW = "nothing was timed: there are too few frames beyond the warm-up"
+
+
+def models(
+    run_models: Sequence[Model],
+    frames: pl.DataFrame,
+    predictions: pl.DataFrame,
+    failures: pl.DataFrame,
+    *,
+    conf: float,
+) -> pl.DataFrame:
+    """What each model was asked and what it said: frames, failures, detections, frames without any."""
+    rows = []
+    for model in run_models:
+        mine = predictions.filter(pl.col("model") == model.name)
+        failed = failures.filter(pl.col("model") == model.name).height
+        kept = mine.filter(pl.col("score") >= conf)
+        path = (model.weights or model.predictions or "").replace("\\", "/").rstrip("/")
+        about = {"model": model.name, "source": path.rpartition("/")[2], "asked": frames.height, "failed": failed}
+        silent = frames.height - failed - kept["frame_id"].n_unique()
+        rows.append({**about, "detections": mine.height, "kept": kept.height, "silent": silent})
+    return table_of(rows, list(MODEL_COLUMNS), text=("model", "source"))
+
+
+def answer(asked: pl.DataFrame) -> tuple[str, str, str]:
+    """Question, answer and detail, from :func:`models`."""
+    question = "Did every model see every frame?"
+    if asked.is_empty():
+        return question, "There is no model in the recipe.", "Add models with weights, or predictions made elsewhere."
+    n = int(asked["asked"].max() or 0)
+    failed = asked.filter(pl.col("failed") > 0).to_dicts()
+    if not failed:
+        return (
+            question,
+            "Yes.",
+            f"{count(asked.height, 'model', 'models')} × {count(n, 'frame', 'frames')}, none skipped.",
+        )
+    said = ", ".join(f"{m(r['model'])} failed on {count(int(r['failed']), 'frame', 'frames')}" for r in failed)
+    return question, "No.", f"{said} of {n:,}; they are left out of that model's scores and listed below."
+
+
+def models_title(asked: pl.DataFrame) -> str:
+    """What the table of models shows."""
+    if asked.is_empty():
+        return "No model."
+    most = asked.sort("kept", descending=True).row(0, named=True)
+    return f"{m(most['model'])} draws the most boxes: {count(int(most['kept']), 'box', 'boxes')} at the fixed score."
+
+
+def speed(speed_table: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Frames per second of each model, twice, with what they were measured on."""
+    rows = []
+    for name in names:
+        timed = {r["stage"]: r for r in speed_table.filter(pl.col("model") == name).to_dicts()}
+        if not timed:
+            keys = [c for c in SPEED_COLUMNS if c != "model"]
+            rows.append({"model": name, **{f"{k}_reason": _ELSEWHERE for k in keys}})
+            continue
+        one = next(iter(timed.values()))
+        about = {k: one[k] for k in ("n_frames", "n_warmup", "imgsz", "batch", "precision", "device")}
+        fps = {f"fps_{stage}": timed[stage]["fps"] if stage in timed else None for stage in ("model", "end_to_end")}
+        why = {f"{k}_reason": _TOO_FEW for k, v in fps.items() if v is None}
+        rows.append({"model": name, **fps, **about, **why})
+    return table_of(rows, list(SPEED_COLUMNS), text=("model", "precision", "device"))
+
+
+def speed_title(rows: pl.DataFrame) -> str:
+    """What the table of speeds shows."""
+    timed = rows.drop_nulls("fps_end_to_end").sort("fps_end_to_end", descending=True)
+    if timed.is_empty():
+        return "No model was timed."
+    fast = timed.row(0, named=True)
+    return f"{m(fast['model'])} is the fastest, at {fast['fps_end_to_end']:.1f} frames per second from file to boxes."
+
+
+def failures_title(failures: pl.DataFrame) -> str:
+    """What the table of failures shows."""
+    return (
+        "Nothing failed."
+        if failures.is_empty()
+        else f"{count(failures.height, 'frame', 'frames')} could not be predicted."
+    )

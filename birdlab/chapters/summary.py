@@ -1,0 +1,103 @@
+"""10_summary: the key numbers of all chapters beside published ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from birdlab.chapters.common import NEW, best_model, count, interval_of, num, pct, share_of, value, wide
+from birdlab.report.show import m
+from birdlab.report.table import Col
+
+#: Key measures of detection, in words, with the unit they are printed in.
+KEY = {
+    "ap": "Average precision, IoU 0.50–0.95",
+    "ap50": "Average precision, IoU 0.50",
+    "precision": "Precision at the fixed score",
+    "recall": "Recall at the fixed score",
+    "f1": "F1 at the fixed score",
+    "fps_end_to_end": "Frames per second, file to boxes",
+}
+#: Rows of the published table that were trained for the task, as the recipe's detectors usually are.
+FINE_TUNED = ("YOLOv8", "YOLO26", "Faster R-CNN", "RT-DETR", "OWL-ViT FT", "YOLO-World FT")
+
+
+def key_numbers(metrics: pl.DataFrame, models: Sequence[str], *, conf: float) -> pl.DataFrame:
+    """One row per key measure: a column per model with the interval for a new session, and the published range.
+
+    ``published`` is text, as the range over the fine-tuned detectors of the paper's Table 1; null where nothing is published.
+    """
+    per_model = {name: wide(metrics, name, list(KEY), conf=conf) for name in models}
+    rows = []
+    for measure, words in KEY.items():
+        row: dict[str, Any] = {"measure": words, "published": _range(metrics, measure)}
+        if row["published"] is None:
+            row["published_reason"] = "no published number stands beside this study"
+        for name in models:
+            mine = per_model[name]
+            row |= {
+                name: mine.get(measure),
+                f"{name}_lo": mine.get(f"{measure}_lo"),
+                f"{name}_hi": mine.get(f"{measure}_hi"),
+            }
+            row[f"{name}_reason"] = mine.get(f"{measure}_reason")
+        rows.append(row)
+    text = {"measure", "published", "published_reason", *(f"{name}_reason" for name in models)}
+    ends = [c for name in models for c in (name, f"{name}_lo", f"{name}_hi", f"{name}_reason")]
+    columns = ["measure", *ends, "published", "published_reason"]
+    return pl.DataFrame(rows, schema={c: pl.String if c in text else pl.Float64 for c in columns})
+
+
+def columns(models: Sequence[str]) -> dict[str, Col]:
+    """How :func:`key_numbers` is printed."""
+    shown = {"measure": Col("Measure", kind="text")} | {name: Col(name) for name in models}
+    return shown | {"published": Col("Published", "Western Bluebird, Table 1", kind="text")}
+
+
+def answer(metrics: pl.DataFrame, models: Sequence[str], *, conf: float) -> tuple[str, str, str]:
+    """Question, answer and detail."""
+    question = "What do all chapters say together, and how does it compare with print?"
+    best = best_model(metrics, models)
+    if best is None:
+        return question, "There is no score to sum up.", "The chapters say why."
+    recall = share_of(metrics, "recall", best, conf=conf)
+    detail = (
+        f"AP {num(value(metrics, 'ap', best))}, recall {pct(recall['value'])}{interval_of(recall)} at score ≥ {conf:g}."
+    )
+    if len(models) < 2:
+        return question, f"{m(best)} finds {pct(recall['value'])} of the birds.", detail
+    sure = metrics.filter((pl.col("metric") == "recall_difference_confirmed") & pl.col("method").str.ends_with(NEW))
+    sure = sure.filter(pl.col("model").str.contains(best, literal=True))["value"].to_list()
+    if sure and all(sure):
+        return question, f"{m(best)} leads, and would in a new session.", detail
+    return question, f"{m(best)} leads here; that a new session would agree is not confirmed.", detail
+
+
+def title(metrics: pl.DataFrame, models: Sequence[str]) -> str:
+    """What the table shows."""
+    best = best_model(metrics, models)
+    sessions = value(metrics, "n_sessions", "")
+    if best is None:
+        return "Nothing was scored."
+    return f"{m(best)} leads on {count(int(sessions or 0), 'session', 'sessions')}."
+
+
+def notes(metrics: pl.DataFrame) -> list[str]:
+    """Sentences under the table: where published numbers come from."""
+    sources = metrics.filter(pl.col("published").is_not_null())["source"].drop_nulls().unique().sort().to_list()
+    return [f"Published: {', '.join(sources)}, one test session of 1,006 frames. Not computed here."] if sources else []
+
+
+def _range(metrics: pl.DataFrame, measure: str) -> str | None:
+    rows = metrics.filter(
+        pl.col("published").is_not_null()
+        & (pl.col("metric") == measure)
+        & pl.col("source").str.ends_with("Table 1")
+        & pl.col("model").is_in(FINE_TUNED)
+    )["published"]
+    if rows.is_empty():
+        return None
+    digits = 1 if measure.startswith("fps") else 3
+    return f"{rows.min():.{digits}f}–{rows.max():.{digits}f}"

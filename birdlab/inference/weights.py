@@ -1,0 +1,217 @@
+"""Where a model's weights lie, whether they are the promised ones, and which adapter runs them."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib.metadata
+import importlib.resources
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from birdlab.errors import DataError, ParameterError, Problem
+from birdlab.manifest import hash_file
+from birdlab.readers.labels import locate
+from birdlab.recipe import Model
+
+SUPPORTED = "an ultralytics .pt, an .onnx, or an OpenVINO folder (.xml and .bin)"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights on disk: ``kind`` is pt, onnx or openvino; ``metadata`` is what an export says of itself."""
+
+    path: Path
+    kind: str
+    sha256: str
+    adapter: str
+    metadata: dict[str, Any]
+
+
+def find_weights(model: Model, base: Path, root: Path) -> Weights:
+    """Locate and identify the weights of one model of a recipe; nothing is loaded and nothing is ever downloaded.
+
+    Args:
+        model: model section with ``weights``.
+        base: folder of the recipe; ``birdlab:NAME`` is a detector that comes with the demo.
+        root: folder of the data, where a relative path is looked for when it does not lead anywhere from ``base``.
+
+    Raises:
+        DataError: the file is missing, is of no known kind, or its hash is not the promised one.
+        ParameterError: the demo has no detector of that name, or the adapter does not run such weights.
+    """
+    path = _locate(model, base, root)
+    kind = _kind(path, model)
+    path = path.parent if kind == "openvino" and path.is_file() else path
+    sha256 = hash_weights(path)
+    if model.sha256 and model.sha256.lower().removeprefix("sha256:") != sha256:
+        remedy = "check where the file comes from, then put its hash into the recipe"
+        raise DataError(
+            Problem(
+                "wrong_hash", sha256, f"sha256 {model.sha256}", remedy, file=str(path), record=f"model {model.name}"
+            )
+        )
+    metadata = read_metadata(path, kind)
+    return Weights(path, kind, sha256, _adapter(model, path, kind, metadata), metadata)
+
+
+def _locate(model: Model, base: Path, root: Path) -> Path:
+    given = model.weights or ""
+    where = f"model {model.name}"
+    if given.startswith("birdlab:"):
+        folder = Path(str(importlib.resources.files("birdlab.demo"))) / "weights"
+        known = {p.stem: p for p in sorted(folder.glob("*.pt"))}
+        name = given.removeprefix("birdlab:")
+        if name not in known:
+            near = difflib.get_close_matches(name, list(known), n=1)
+            remedy = f"did you mean birdlab:{near[0]}?" if near else ""
+            expected = (
+                "one of " + ", ".join(f"birdlab:{n}" for n in known)
+                if known
+                else "a detector of the demo (none is installed)"
+            )
+            raise ParameterError(
+                Problem("unknown_detector", repr(given), expected, remedy, record=where, key="weights")
+            )
+        return known[name]
+    path = locate(given, base, root)
+    if not path.exists():
+        remedy = "put the file there or correct the path; birdlab never downloads weights"
+        raise DataError(
+            Problem("no_weights", "no such file", SUPPORTED, remedy, file=str(path), record=where, key="weights")
+        )
+    return path
+
+
+def _kind(path: Path, model: Model) -> str:
+    suffix = path.suffix.lower()
+    if path.is_file() and suffix in {".pt", ".onnx"}:
+        return suffix[1:]
+    folder = path if path.is_dir() else path.parent
+    graphs = sorted(folder.glob("*.xml")) if path.is_dir() else [path] if suffix == ".xml" else []
+    if len(graphs) == 1 and graphs[0].with_suffix(".bin").exists():
+        return "openvino"
+    found = f"{len(graphs)} .xml files with a .bin" if path.is_dir() else f"a file ending in {suffix or 'nothing'}"
+    if suffix == ".xml":
+        found = "an .xml without the .bin beside it"
+    remedy = "export the model to ONNX with the library that trained it"
+    raise DataError(
+        Problem(
+            "unknown_weights", found, SUPPORTED, remedy, file=str(path), record=f"model {model.name}", key="weights"
+        )
+    )
+
+
+def hash_weights(path: Path) -> str:
+    """sha256 of a file; of a folder, the sha256 of the lines ``<sha256>  <relative path>`` of its files in order of path."""
+    if path.is_file():
+        return hash_file(path)
+    files = sorted((p for p in path.rglob("*") if p.is_file()), key=lambda p: p.relative_to(path).as_posix())
+    lines = "".join(f"{hash_file(p)}  {p.relative_to(path).as_posix()}\n" for p in files)
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def read_metadata(path: Path, kind: str) -> dict[str, Any]:
+    """What an export says of itself (``names``, ``stride``, ``task`` for those of ultralytics); empty where it says nothing.
+
+    Raises:
+        DataError: the file cannot be read as what its name says.
+    """
+    if kind == "openvino":
+        sidecar = path / "metadata.yaml"
+        if not sidecar.exists():
+            return {}
+        try:
+            said = yaml.safe_load(sidecar.read_text(encoding="utf-8"))
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise DataError(Problem("bad_metadata", str(error).splitlines()[0], "YAML", file=str(sidecar))) from error
+        return said if isinstance(said, dict) else {}
+    if kind == "onnx":
+        return _onnx_metadata(path)
+    return {}
+
+
+def _onnx_metadata(path: Path) -> dict[str, Any]:
+    try:
+        import onnx
+        from google.protobuf.message import DecodeError
+    except ImportError as error:
+        raise missing_package("onnx", "to read .onnx files") from error
+    try:
+        proto = onnx.load(str(path), load_external_data=False)
+    except DecodeError as error:
+        raise DataError(
+            Problem(
+                "bad_onnx",
+                "bytes that are not an ONNX model",
+                "an ONNX model",
+                "export or copy it again",
+                file=str(path),
+            )
+        ) from error
+    if not proto.graph.node:
+        raise DataError(
+            Problem("bad_onnx", "an empty ONNX model", "an ONNX model", "export or copy it again", file=str(path))
+        )
+    said: dict[str, Any] = {entry.key: entry.value for entry in proto.metadata_props}
+    operators = {node.op_type for node in proto.graph.node}
+    said["_int8"] = bool(operators & {"QuantizeLinear", "QLinearConv", "ConvInteger"})
+    return said
+
+
+def _adapter(model: Model, path: Path, kind: str, metadata: dict[str, Any]) -> str:
+    from_ultralytics = kind == "pt" or {"names", "stride"} <= set(metadata)
+    where = f"model {model.name}"
+    if model.adapter == "yolox" and kind != "onnx":
+        raise ParameterError(
+            Problem(
+                "wrong_adapter",
+                f"yolox for {path.name}",
+                "an .onnx file for the yolox adapter",
+                record=where,
+                key="adapter",
+            )
+        )
+    if model.adapter != "auto":
+        return model.adapter
+    if from_ultralytics:
+        return "ultralytics"
+    if kind == "onnx":
+        return "yolox"
+    expected = "an export of ultralytics, with its metadata.yaml"
+    raise DataError(
+        Problem(
+            "no_metadata",
+            "an OpenVINO folder without names and stride",
+            expected,
+            file=str(path),
+            record=where,
+            key="weights",
+        )
+    )
+
+
+def versions(*packages: str) -> list[str]:
+    """Installed versions of packages, without importing them; an empty text for one that is not installed."""
+    found = []
+    for package in packages:
+        try:
+            found.append(importlib.metadata.version(package))
+        except importlib.metadata.PackageNotFoundError:
+            found.append("")
+    return found
+
+
+def missing_package(package: str, why: str) -> ParameterError:
+    """The error for a package of the ``infer`` extra that is not installed."""
+    return ParameterError(
+        Problem(
+            "missing_package",
+            f"no package {package}",
+            f"it is needed {why}",
+            'install it with: pip install "birdlab[infer]"',
+        )
+    )

@@ -1,0 +1,185 @@
+"""The last section of the report: what the numbers were made from, and with what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from birdlab.report.chapter import Chapter, clean_text
+from birdlab.report.frame import NOT_RECORDED, at, clock, notebooks
+from birdlab.report.html import Html, el, esc, join
+
+INTERVALS = (
+    "95 %. These sessions: Wilson, with the effective number of birds where they come in clusters of frames. "
+    "A new session: logit scale, errors clustered by session (CR1), t with one degree of freedom fewer than sessions."
+)
+
+
+def provenance(record: Mapping[str, Any], chapters: Sequence[Chapter], hashes: Mapping[str, str] | None = None) -> Html:
+    """The table of everything a reader needs to make the same report again.
+
+    Args:
+        record: ``run.json``.
+        chapters: the report's chapters.
+        hashes: sha256 of input files by path.
+    """
+    rows: list[tuple[str, Html]] = [
+        ("Recipe", _recipe(record)),
+        ("Data", _data(record)),
+        ("Models", _models(record, hashes or {})),
+        ("Parameters", _parameters(record)),
+        ("Matching", esc(_matching(record))),
+        ("Intervals", esc(INTERVALS)),
+        ("Splits scored", esc(_scored(record))),
+        ("Software", esc(_software(record))),
+        ("Code", esc(_git(record))),
+        ("Device", esc(at(record, "device", default=NOT_RECORDED))),
+        ("Time", esc(_time(chapters))),
+        ("Warnings", _warnings(record, chapters)),
+    ]
+    body = el("tbody", *[el("tr", el("th", key, scope="row"), el("td", value)) for key, value in rows])
+    box = el(
+        "div", el("table", body, cls="bl-t prov few"), cls="bl-tw", tabindex="0", role="region", aria_label="Provenance"
+    )
+    return el("section", el("h2", "Provenance"), box, id="provenance")
+
+
+def _recipe(record: Mapping[str, Any]) -> Html:
+    name = at(record, "recipe_file", default=NOT_RECORDED)
+    return join(
+        esc(clean_text(str(name))),
+        ", seed ",
+        at(record, "recipe", "seed", default=NOT_RECORDED),
+        ", ",
+        _hash(at(record, "recipe_sha256")),
+    )
+
+
+def _hash(value: Any) -> Html:
+    return join("sha256 ", el("code", str(value)[:16])) if value else esc("hash not recorded")
+
+
+def _data(record: Mapping[str, Any]) -> Html:
+    data = at(record, "recipe", "data", default={})
+    parts: list[object] = []
+    if at(data, "generator"):
+        parts.append(f"made by birdlab’s generator “{data['generator']}”")
+    elif at(data, "root"):
+        parts.append("made" if at(data, "made") else "recorded")
+        parts.append(f", folder {clean_text(str(data['root']))}")
+    labels = [
+        f"{entry.get('path')} ({entry.get('format')})"
+        for entry in at(data, "labels", default=[])
+        if isinstance(entry, Mapping)
+    ]
+    if labels:
+        parts.append("; labels: " + clean_text(", ".join(labels)))
+    if at(data, "manifest"):
+        parts.append(f"; manifest {clean_text(str(data['manifest']))}")
+    inputs = record.get("inputs")
+    digest = inputs if isinstance(inputs, str) else at(inputs, "fingerprint") or at(inputs, "digest")
+    return join(*parts, "; all input files: " if parts else "all input files: ", _hash(digest))
+
+
+def _models(record: Mapping[str, Any], hashes: Mapping[str, str]) -> Html:
+    items = []
+    for model in at(record, "recipe", "models", default=[]):
+        if not isinstance(model, Mapping):
+            continue
+        source = clean_text(str(model.get("weights") or model.get("predictions") or NOT_RECORDED))
+        text = f"{model.get('name')}: {'weights' if model.get('weights') else 'predictions'} {source}"
+        if model.get("weights"):
+            text += f", image size {model.get('imgsz')}, NMS IoU {model.get('iou')}, at most {model.get('max_det')} boxes, score ≥ {model.get('conf')}"
+        if model.get("half"):
+            text += ", fp16"
+        digest = model.get("sha256") or _file_hash(str(model.get("weights") or model.get("predictions") or ""), hashes)
+        items.append(el("li", text, join(", ", _hash(digest)) if digest else None))
+    return el("ul", *items) if items else esc("none")
+
+
+def _file_hash(path: str, hashes: Mapping[str, str]) -> str | None:
+    """Hash of the one input file that a recipe's path means; a folder's weights file counts when it has just one."""
+    name = (
+        path.removeprefix("birdlab:") + ".pt"
+        if path.startswith("birdlab:")
+        else path.replace("\\", "/").lstrip("./").rstrip("/")
+    )
+    files = [key for key in hashes if name and (key == name or key.endswith(f"/{name}") or f"/{name}/" in f"/{key}")]
+    weights = [key for key in files if key.endswith((".bin", ".onnx", ".pt"))]
+    chosen = files if len(files) == 1 else weights
+    return hashes[chosen[0]] if len(chosen) == 1 else None
+
+
+def _parameters(record: Mapping[str, Any]) -> Html:
+    items = []
+    for entry in notebooks(record):
+        given = entry.get("parameters") or {}
+        kept = {k: v for k, v in given.items() if k not in ("recipe", "run_dir")} if isinstance(given, Mapping) else {}
+        if kept:
+            text = ", ".join(f"{k} = {json.dumps(v, ensure_ascii=False, default=str)}" for k, v in kept.items())
+            items.append(el("li", f"{entry['name']}: ", el("code", clean_text(text))))
+    return el("ul", *items) if items else esc("the notebooks’ own defaults")
+
+
+def _matching(record: Mapping[str, Any]) -> str:
+    scoring = at(record, "recipe", "scoring")
+    if not scoring:
+        return NOT_RECORDED
+    classes = "classes ignored" if scoring.get("class_agnostic") else "within each class"
+    return (
+        f"greedy by score, IoU ≥ {scoring.get('iou')}, score ≥ {scoring.get('conf')}, {classes}; "
+        f"average precision by {scoring.get('engine')}, at most {scoring.get('max_dets')} boxes per frame and class"
+    )
+
+
+def _scored(record: Mapping[str, Any]) -> str:
+    counts = record.get("scored")
+    if not isinstance(counts, Mapping) or not counts:
+        return NOT_RECORDED
+    return ", ".join(f"{split}: {n} {'time' if n == 1 else 'times'}" for split, n in sorted(counts.items()))
+
+
+def _software(record: Mapping[str, Any]) -> str:
+    versions = record.get("versions")
+    if not isinstance(versions, Mapping) or not versions:
+        return NOT_RECORDED
+    first = [name for name in ("birdlab", "python") if name in versions]
+    return ", ".join(f"{name} {versions[name]}" for name in [*first, *(n for n in versions if n not in first)])
+
+
+def _git(record: Mapping[str, Any]) -> str:
+    commit = at(record, "git", "commit")
+    if not commit:
+        return "no version control recorded"
+    return (
+        f"commit {str(commit)[:12]}, {'with changes that are not committed' if at(record, 'git', 'dirty') else 'clean'}"
+    )
+
+
+def _time(chapters: Sequence[Chapter]) -> str:
+    seconds = [c.seconds for c in chapters if c.seconds is not None]
+    if not seconds:
+        return NOT_RECORDED
+    return f"{clock(Chapter('all', 0, seconds=sum(seconds)))} (min:s) in {len(seconds)} notebooks"
+
+
+def _warnings(record: Mapping[str, Any], chapters: Sequence[Chapter]) -> Html:
+    items = [
+        el("li", f"{c.title}: ", el("a", _short(str(note.get("text", ""))), href=f"#{c.slug}"))
+        for c in chapters
+        for note in c.notes
+    ]
+    printed = {str(e["name"]): e.get("warnings") for e in notebooks(record)}
+    for c in chapters:
+        n = printed.get(c.name)
+        if isinstance(n, int) and n > 0:
+            items.append(el("li", f"{c.title}: {n} printed; ", el("a", "run notes", href="#run-notes")))
+    return el("ul", *items) if items else esc("none")
+
+
+def _short(text: str) -> str:
+    from birdlab.report.html import plain
+
+    text = plain(text)
+    return text if len(text) <= 120 else text[:117].rstrip() + "…"

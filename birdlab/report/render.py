@@ -1,0 +1,169 @@
+"""``report.html`` from what a run left: the executed notebooks and ``run.json``. Nothing is executed.
+
+The same run renders to the same bytes. Numbers of tables and figures are given here, in the order of the report, and
+references to them (``[[tab-detection]]``) are resolved.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from birdlab.errors import DataError, Problem
+from birdlab.report import frame
+from birdlab.report.chapter import Chapter, add_note, level_headings, opening, read_chapter
+from birdlab.report.entries import read_record
+from birdlab.report.html import Html, el, esc, in_text, join, link_references
+from birdlab.report.provenance import provenance
+from birdlab.shards import write_atomic
+from birdlab.style import Hue, model_colours
+
+_NUMBER = re.compile(r'<b data-no="([a-z0-9-]+)">[A-Z][a-z]+</b>')
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|px|pp)(?![A-Za-z]))")  # a number and its unit stay on one line
+_LEFT = re.compile(r"\[\[([a-z]{3}-[a-z0-9-]+)\]\]")
+
+
+def render_run(run_dir: Path) -> Path:
+    """Write ``report.html`` into a run's folder and return its path.
+
+    Args:
+        run_dir: folder of a run, with ``run.json`` and ``notebooks/``.
+
+    Raises:
+        DataError: the folder holds no ``run.json``, or one that cannot be read.
+    """
+    run_dir = Path(run_dir)
+    record = _read_json(run_dir / "run.json", "run.json of a run", "birdlab run RECIPE writes it")
+    text = render(record, _read_notebooks(run_dir, record), records=run_dir)
+    path = run_dir / "report.html"
+    write_atomic(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
+    return path
+
+
+def render(
+    record: Mapping[str, Any], notebooks: Mapping[str, Mapping[str, Any]], *, records: Path | None = None
+) -> Html:
+    """The whole page.
+
+    Args:
+        record: ``run.json``.
+        notebooks: executed notebooks by name; one that never ran is absent.
+        records: folder of the run, where notebooks note what they do not display.
+    """
+    models = frame.at(record, "recipe", "models", default=[])
+    hues = model_colours([str(m.get("name")) for m in models if isinstance(m, Mapping)])
+    chapters: list[Chapter] = []
+    for number, about in enumerate(frame.notebooks(record), start=1):
+        chapter = read_chapter(str(about["name"]), number, notebooks.get(str(about["name"])), about, hues)
+        if records is not None and chapter.status != "pending":
+            _recall(chapter, records, hues)
+        chapters.append(chapter)
+    _unique_slugs(chapters)
+    labels = number_artefacts(chapters)
+    sections, problems = [], []
+    for chapter in chapters:
+        body = _finish(join(*chapter.body), labels)
+        problems += [
+            f"{chapter.title}: nothing in this report is called {left}."
+            for left in sorted(set(_LEFT.findall(body)) - set(labels))
+        ]
+        sections.append(el("section", opening(chapter, hues), level_headings(body), id=chapter.slug))
+    notes = frame.run_notes(chapters, problems)
+    title = str(frame.at(record, "recipe", "title") or frame.at(record, "recipe", "name", default="Untitled study"))
+    main = el(
+        "main",
+        _finish(frame.first_screen(record, chapters, hues), labels),
+        _finish(frame.in_brief(chapters, hues), labels),
+        *[join(Html("\n"), section) for section in sections],
+        notes,
+        provenance(record, chapters, _hashes(records)),
+        id="main",
+        tabindex="-1",
+    )
+    skip = el("a", "Skip to the report", cls="skip", href="#main")
+    layout = el("div", frame.contents(chapters, has_notes=notes is not None), main, cls="lay")
+    return frame.page(title, [skip, layout])
+
+
+def number_artefacts(chapters: list[Chapter]) -> dict[str, str]:
+    """ "Table 3" or "Figure 2" for every id, counted in the order of the report."""
+    counts = {"Table": 0, "Figure": 0}
+    labels: dict[str, str] = {}
+    for chapter in chapters:
+        for entry in chapter.artefacts:
+            word = "Table" if entry["kind"] == "table" else "Figure"
+            if entry["id"] not in labels:
+                counts[word] += 1
+                labels[entry["id"]] = f"{word} {counts[word]}"
+    return labels
+
+
+def _finish(html: Html, labels: Mapping[str, str]) -> Html:
+    numbered = _NUMBER.sub(lambda m: el("b", labels.get(m[1], "")), html)
+
+    def link(ident: str) -> Html | None:
+        return el("a", labels[ident], href=f"#{ident}") if ident in labels else None
+
+    linked = link_references(numbered, link, labels.get)
+    return in_text(linked, lambda text: _UNIT.sub("\u00a0", text))
+
+
+def _recall(chapter: Chapter, run_dir: Path, hues: Mapping[str, Hue]) -> None:
+    """Add what the notebook noted without displaying it: several headline numbers in one cell, a kernel that died."""
+    entries = read_record(run_dir, chapter.name)["entries"]
+    if chapter.answer is None:
+        chapter.answer = next((e for e in entries if e["kind"] == "answer"), None)
+    if not chapter.headlines:
+        chapter.headlines = [e for e in entries if e["kind"] == "headline"]
+    seen = {note["text"] for note in chapter.notes}
+    for entry in entries:
+        if entry["kind"] == "note" and entry["text"] not in seen:
+            add_note(chapter, entry, hues)
+
+
+def _hashes(run_dir: Path | None) -> dict[str, str]:
+    """Hashes of input files as ``hashes.json`` has them: path to (bytes, time, sha256)."""
+    try:
+        known = json.loads((run_dir / "hashes.json").read_text(encoding="utf-8")) if run_dir else {}
+    except (OSError, ValueError):
+        return {}
+    return (
+        {str(k): str(v[-1]) for k, v in known.items() if isinstance(v, list) and v} if isinstance(known, dict) else {}
+    )
+
+
+def _unique_slugs(chapters: list[Chapter]) -> None:
+    seen: set[str] = set()
+    for chapter in chapters:
+        if chapter.slug in seen:
+            chapter.body = [
+                Html(piece.replace(f'id="{chapter.slug}-failed"', f'id="{chapter.slug}-{chapter.number}-failed"'))
+                for piece in chapter.body
+            ]
+            chapter.slug = f"{chapter.slug}-{chapter.number}"
+        seen.add(chapter.slug)
+
+
+def _read_notebooks(run_dir: Path, record: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    found = {}
+    for about in frame.notebooks(record):
+        name = str(about["name"])
+        path = run_dir / "notebooks" / f"{Path(name).name}.ipynb"
+        if path.exists():
+            found[name] = _read_json(path, "an executed notebook", "run the recipe again")
+    return found
+
+
+def _read_json(path: Path, what: str, remedy: str) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise DataError(Problem("no_file", "no such file", what, remedy, file=str(path))) from error
+    except (OSError, ValueError) as error:
+        raise DataError(Problem("unreadable", str(esc(error)), what, remedy, file=str(path))) from error
+    if not isinstance(value, dict):
+        raise DataError(Problem("unreadable", type(value).__name__, what, remedy, file=str(path)))
+    return value
