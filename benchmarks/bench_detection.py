@@ -168,7 +168,6 @@ def measure(tool: str, folder: Path) -> None:
 def run(name: str, repeats: int, tools: list[str]) -> bool:
     """Make the set, run the tools, print the table; whether the numbers agree and the budget is kept."""
     with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
         # In a child: a process inherits the peak memory of the one that starts it.
         subprocess.run([sys.executable, __file__, "--make", name, "--folder", made], check=True)
         results = {}

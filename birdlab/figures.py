@@ -159,12 +159,12 @@ def _dots(axes: Axes, rows: pl.DataFrame, levels: list[tuple[str, int]], hue: st
             f"{r['n']}", (1.03, i), ha="left", va="center", fontsize=7, color=style.SOFT, annotation_clip=False
         )
     axes.annotate("n", (1.03, -0.9), ha="left", va="center", fontsize=7, color=style.SOFT, annotation_clip=False)
+    axes.set(xlim=(-0.02, 1.02), ylim=(len(levels) - 0.4, -0.9))
     nested = any(rank == 1 for _, rank in levels)
     axes.set_yticks(range(len(levels)), [f"{name}{NEST if nested and rank == 2 else ''}" for name, rank in levels])
-    for label, (_, rank) in zip(axes.get_yticklabels(), levels, strict=True):
+    for label, (_, rank) in zip(axes.yaxis.get_majorticklabels(), levels, strict=False):
         label.set_fontweight("normal" if nested and rank == 2 else "semibold" if rank < 2 else "normal")
         label.set_color(style.SOFT if rank == 2 else style.INK)
-    axes.set(xlim=(-0.02, 1.02), ylim=(len(levels) - 0.4, -0.9))
     axes.grid(axis="x")
 
 

@@ -71,49 +71,48 @@ def list_folder(root: Path, *, leave_out: Collection[Path] = ()) -> Listing:
             Problem("not_a_folder", "a file", "a folder", f"give the folder it lies in: {root.parent}", file=where)
         )
     barred = {folder.resolve() for folder in leave_out}
-    unreadable: list[tuple[str, str]] = []
-    files: list[str] = []
-    counts = {"loops": 0, "hidden": 0}
-    odd: list[str] = []
-    dead: list[str] = []
     seen = {_identity(root)}
-    walk = os.walk(
-        root,
-        followlinks=True,
-        onerror=lambda e: unreadable.append((_relative(str(e.filename), root), e.strerror or "unreadable")),
-    )
-    for folder, folders, names in walk:
-        keep = []
-        for name in sorted(folders, key=natural_key):
+    denied: list[tuple[str, str]] = []
+    named: dict[str, list[str]] = {"file": [], "hidden": [], "odd": [], "dead": [], "other": []}
+    loops = 0
+
+    def note(error: OSError) -> None:
+        denied.append((_relative(str(error.filename), root), error.strerror or "an error"))
+
+    for folder, folders, names in os.walk(root, followlinks=True, onerror=note):
+        below = [n for n in sorted(folders, key=natural_key) if not n.startswith(".") and n not in _SKIPPED_FOLDERS]
+        folders.clear()
+        for name in below:
             place = Path(folder, name)
-            if name.startswith(".") or name in _SKIPPED_FOLDERS or place.resolve() in barred:
-                continue
             identity = _identity(place)
             if identity in seen:
-                counts["loops"] += 1
-                continue
-            seen.add(identity)
-            keep.append(name)
-        folders[:] = keep
+                loops += 1
+            elif place.resolve() not in barred:
+                seen.add(identity)
+                folders.append(name)
         for name in names:
             place = Path(folder, name)
-            if name.startswith("."):
-                counts["hidden"] += 1
-            elif not _is_utf8(str(place)):
-                odd.append(_relative(str(place), root).encode("utf-8", "replace").decode())
-            elif place.is_file():
-                files.append(_relative(str(place), root))
-            elif place.is_symlink():
-                dead.append(_relative(str(place), root))
-    if any(name == "." for name, _ in unreadable):
-        raise DataError(Problem("unreadable", unreadable[0][1], "a folder that can be opened", file=where))
-    ordered = tuple(sorted(files, key=natural_key))
-    more = {
-        "holds_own": any(folder.is_relative_to(root.resolve()) for folder in barred),
-        "odd_names": tuple(sorted(odd)),
-        "dead_links": tuple(sorted(dead)),
-    }
-    return Listing(root, ordered, tuple(unreadable), **counts, **more)
+            named[_sort_of(place)].append(_relative(str(place), root))
+    if any(name == "." for name, _ in denied):
+        raise DataError(Problem("unreadable", denied[0][1], "a folder that can be opened", file=where))
+    return Listing(
+        root,
+        tuple(sorted(named["file"], key=natural_key)),
+        tuple(denied),
+        loops=loops,
+        holds_own=any(folder.is_relative_to(root.resolve()) for folder in barred),
+        hidden=len(named["hidden"]),
+        odd_names=tuple(sorted(name.encode("utf-8", "replace").decode() for name in named["odd"])),
+        dead_links=tuple(sorted(named["dead"])),
+    )
+
+
+def _sort_of(place: Path) -> str:
+    if place.name.startswith("."):
+        return "hidden"
+    if not _is_utf8(str(place)):
+        return "odd"
+    return "file" if place.is_file() else "dead" if place.is_symlink() else "other"
 
 
 def unusable(listing: Listing) -> list[Problem]:

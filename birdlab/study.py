@@ -9,12 +9,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from birdlab import __version__, schemas
+from birdlab import schemas
 from birdlab.errors import ParameterError
 from birdlab.recipe import Recipe, load_recipe, resolve
 from birdlab.shards import digest, write_atomic
@@ -32,6 +33,7 @@ BUILDERS: dict[str, str] = {
     "predictions": "birdlab.inference.predict:build",
     "failures": "birdlab.inference.predict:build",
     "speed": "birdlab.inference.predict:build",
+    "inference_notices": "birdlab.inference.predict:build",
     "matches": "birdlab.detection.study:build",
     "metrics_detection": "birdlab.detection.study:build",
 }
@@ -70,6 +72,13 @@ class Run:
         if self.recipe.data.generator:
             return self.dir / "data"
         return resolve(self.recipe.data.root, self.base)
+
+    @cached_property
+    def inputs(self) -> str:
+        """Key of the content of every input file, taken once per notebook; see :func:`birdlab.readers.study.fingerprint`."""
+        from birdlab.readers.study import fingerprint
+
+        return fingerprint(self)
 
     def table(self, name: str) -> pl.DataFrame:
         """The table called ``name``, read from the run's folder or made now.
@@ -154,15 +163,10 @@ class Run:
         show.finish(self)
 
     def _key(self, builder: str) -> str:
-        from birdlab.readers.study import fingerprint
+        from birdlab.report.record import package_digest
 
-        parts: list[Any] = [
-            builder,
-            __version__,
-            self.recipe.data.model_dump(mode="json"),
-            self.recipe.seed,
-            fingerprint(self),
-        ]
+        data = self.recipe.data.model_dump(mode="json")
+        parts: list[Any] = [builder, package_digest(), data, self.recipe.seed, self.inputs]
         for name in DEPENDS[builder]:
             if name in BUILDERS:
                 parts.append(self._key(BUILDERS[name]))

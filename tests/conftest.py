@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,4 +24,15 @@ def real_data() -> Path:
     folder = Path(os.environ.get("BIRDLAB_REAL_DATA", ROOT.parent / "shared" / "data"))
     if not (folder / "PROVENANCE.md").exists():
         pytest.skip("no folder of real data (set BIRDLAB_REAL_DATA)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def demo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo study, run once through `birdlab run`: folder of the run."""
+    folder = tmp_path_factory.mktemp("demo") / "demo"
+    command = [sys.executable, "-m", "birdlab.cli", "run", str(ROOT / "reports" / "demo.yaml"), "--out", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        pytest.fail(f"the demo did not run: {done.stderr[-3000:]}")
     return folder

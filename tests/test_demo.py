@@ -24,6 +24,7 @@ from birdlab.demo.make import FRAMES_PER_SESSION, SECOND_SESSIONS, make_study, w
 from birdlab.demo.paint import HEIGHT, WIDTH, Canvas, Perch, cloud, curve, rgb, stream  # noqa: E402
 from birdlab.demo.scenes import SESSIONS, VERSION, Session, paint_background  # noqa: E402
 from birdlab.demo.train import DETECTORS, _yolo_labels, training_session  # noqa: E402
+from birdlab.errors import DataError  # noqa: E402
 from birdlab.recipe import load_recipe  # noqa: E402
 
 WEIGHTS = Path(__file__).resolve().parents[1] / "birdlab" / "demo" / "weights"
@@ -184,6 +185,14 @@ def test_a_whole_study_is_left_alone_and_a_broken_one_is_mended(
     make_study(tmp_path)
     assert frame.exists() and json.loads((tmp_path / "made.json").read_text(encoding="utf-8"))["version"] == "0"
     assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_a_folder_that_cannot_be_written_to_is_one_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").write_text("a file, not a folder", encoding="utf-8")
+    monkeypatch.setattr(make, "SESSIONS", SESSIONS[:1])
+    with pytest.raises(DataError) as caught:
+        make_study(tmp_path / "data")
+    assert [p.code for p in caught.value.problems] == ["cannot_write"]
 
 
 def test_the_same_seed_gives_the_same_pixels() -> None:

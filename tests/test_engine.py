@@ -510,3 +510,19 @@ def test_masks_when_nothing_is_hit():
         "miou.matched_instances": "no hit",
         "dice.matched_instances": "no hit",
     }
+
+
+def test_benchmark_compares_equal_numbers(project, tmp_path, monkeypatch):
+    import importlib.util
+
+    pytest.importorskip("faster_coco_eval")
+    spec = importlib.util.spec_from_file_location("bench_detection", project / "benchmarks" / "bench_detection.py")
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    tiny = {"n_images": 20, "size": (640, 480), "n_classes": 3, "n_labels": 60, "n_detections": 300, "crowd": 0.1}
+    monkeypatch.setitem(bench.SETS, "b", tiny)
+    bench.make(tmp_path, "b")
+    ours = bench.birdlab_numbers(tmp_path)
+    for tool in ("pycocotools", "faster-coco-eval"):
+        assert bench.difference(ours, bench.reference_numbers(tmp_path, tool)) <= 1e-12
+    assert ours[1] > 0.05

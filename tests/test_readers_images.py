@@ -25,7 +25,9 @@ def picture(width: int = 40, height: int = 24) -> np.ndarray:
     return np.stack([x * 255 // width, y * 255 // height, (x + y) * 255 // (width + height)], axis=-1).astype(np.uint8)
 
 
-def save(path: Path, *, size: tuple[int, int] = (40, 24), taken: str = "", offset: str = "", orientation: int = 1) -> Path:
+def save(
+    path: Path, *, size: tuple[int, int] = (40, 24), taken: str = "", offset: str = "", orientation: int = 1
+) -> Path:
     exif = Image.Exif()
     if orientation != 1:
         exif[0x0112] = orientation
@@ -130,7 +132,10 @@ def test_an_unreadable_picture_is_counted_and_not_fatal(tmp_path: Path) -> None:
     (tmp_path / "c.jpg").write_text("not a picture")
     media, frames, notices = read_images(Media(images="*.jpg"), tmp_path, "x")
     assert frames.select("width_px", "height_px").rows() == [(40, 24), (None, None), (None, None)]
-    assert [(n.code, n.file) for n in notices if n.code == "unreadable_image"] == [("unreadable_image", "b.jpg"), ("unreadable_image", "c.jpg")]
+    assert [(n.code, n.file) for n in notices if n.code == "unreadable_image"] == [
+        ("unreadable_image", "b.jpg"),
+        ("unreadable_image", "c.jpg"),
+    ]
     found = dict(iter_frames(frames, media))
     assert found["a.jpg"].shape == (24, 40, 3)
     assert isinstance(found["b.jpg"], DataError) and "an empty file" in str(found["b.jpg"])

@@ -29,7 +29,12 @@ SIZE = (200, 100)
 
 def frames_of(*paths: str, size: tuple[int, int] | None = SIZE) -> pl.DataFrame:
     rows = [
-        {"frame_id": p, "media_id": p.split("#")[0], "video_id": "s", "frame_index": int(p.split("#")[1]) if "#" in p else 0}
+        {
+            "frame_id": p,
+            "media_id": p.split("#")[0],
+            "video_id": "s",
+            "frame_index": int(p.split("#")[1]) if "#" in p else 0,
+        }
         | {"width_px": size and size[0], "height_px": size and size[1], "split": "test", "label_state": "unlabelled"}
         for p in paths
     ]
@@ -97,7 +102,18 @@ def test_yolo_finds_the_text_of_a_picture(tmp_path: Path, name: str, text: str) 
 
 
 def test_yolo_every_bad_line_is_named(tmp_path: Path) -> None:
-    lines = ["0 0.5 0.5 0.1", "0 320 240 64 48", "0 0.5 x 0.1 0.1", "-1 0.5 0.5 0.1 0.1", "0.5 0.5 0.5 0.1 0.1", "0 nan 0.5 0.1 0.1", "7 0.5 0.5 0.1 0.1", "0 0.5 0.5 -0.1 0.1", "0 .5 .5 .1 .1 1.5", "0 0.5 0.5 0.1 0.1"]
+    lines = [
+        "0 0.5 0.5 0.1",
+        "0 320 240 64 48",
+        "0 0.5 x 0.1 0.1",
+        "-1 0.5 0.5 0.1 0.1",
+        "0.5 0.5 0.5 0.1 0.1",
+        "0 nan 0.5 0.1 0.1",
+        "7 0.5 0.5 0.1 0.1",
+        "0 0.5 0.5 -0.1 0.1",
+        "0 .5 .5 .1 .1 1.5",
+        "0 0.5 0.5 0.1 0.1",
+    ]
     path = write(tmp_path / "labels" / "a.txt", "\n".join(lines))
     with pytest.raises(DataError) as caught:
         read(tmp_path, frames_of("images/a.jpg"), format="yolo", classes=["bird"])
@@ -105,7 +121,12 @@ def test_yolo_every_bad_line_is_named(tmp_path: Path) -> None:
     assert sorted(p.line for p in problems) == [1, 2, 3, 4, 5, 6, 7, 8, 9]
     assert {p.file for p in problems} == {str(path.resolve())}
     text = {p.line: p.found for p in problems}
-    assert text[1] == "4 columns" and "pixels?" in text[2] and text[3] == "'x' where a number belongs" and text[7] == "class 7"
+    assert (
+        text[1] == "4 columns"
+        and "pixels?" in text[2]
+        and text[3] == "'x' where a number belongs"
+        and text[7] == "class 7"
+    )
 
 
 def test_yolo_class_names_come_from_data_yaml_or_are_asked_for(tmp_path: Path) -> None:
@@ -145,14 +166,29 @@ def test_yolo_written_and_read_is_the_same(tmp_path_factory: pytest.TempPathFact
     root = tmp_path_factory.mktemp("yolo")
     width, height = data.draw(st.integers(1, 9000)), data.draw(st.integers(1, 9000))
     fraction = st.floats(0, 1)
-    drawn = data.draw(st.lists(st.tuples(fraction, fraction, fraction, fraction, st.sampled_from(["bird", "chick"])), max_size=5))
+    drawn = data.draw(
+        st.lists(st.tuples(fraction, fraction, fraction, fraction, st.sampled_from(["bird", "chick"])), max_size=5)
+    )
     rows = []
     for i, (a, b, c, d, category) in enumerate(drawn):
         x, y = a * width, b * height
         box = {"x": x, "y": y, "w": c * (width - x), "h": d * (height - y)}
-        rows.append({"label_id": str(i), "frame_id": "f/a.jpg", "category": category, **box, "is_crowd": False, "is_ignored": False})
-    labels = schemas.TABLES["labels"].conform(pl.DataFrame(rows, schema_overrides=schemas.TABLES["labels"].dtypes) if rows else schemas.empty("labels"))
-    frames = frames_of("f/a.jpg", "f/b.jpg", size=(width, height)).with_columns(label_state=pl.Series(["labelled" if rows else "empty", "unlabelled"]))
+        rows.append(
+            {
+                "label_id": str(i),
+                "frame_id": "f/a.jpg",
+                "category": category,
+                **box,
+                "is_crowd": False,
+                "is_ignored": False,
+            }
+        )
+    labels = schemas.TABLES["labels"].conform(
+        pl.DataFrame(rows, schema_overrides=schemas.TABLES["labels"].dtypes) if rows else schemas.empty("labels")
+    )
+    frames = frames_of("f/a.jpg", "f/b.jpg", size=(width, height)).with_columns(
+        label_state=pl.Series(["labelled" if rows else "empty", "unlabelled"])
+    )
     paths = write_yolo(labels, frames, root / "labels", classes=["chick", "bird"])
     assert [p.relative_to(root).as_posix() for p in paths] == ["labels/f/a.txt"]
     found = read_yolo(root / "labels", frames, index_names(frames, root), classes=None)
@@ -171,12 +207,22 @@ def test_yolo_seven_columns_are_a_triangle_or_a_track() -> None:
 # ---- LabelMe
 
 
-def shape(label: str, points: list[list[float]], kind: str = "rectangle", group: int | None = None, **more: Any) -> dict[str, Any]:
+def shape(
+    label: str, points: list[list[float]], kind: str = "rectangle", group: int | None = None, **more: Any
+) -> dict[str, Any]:
     return {"label": label, "points": points, "shape_type": kind, "group_id": group, "flags": {}, **more}
 
 
 def labelme(*shapes: dict[str, Any], image: str = "a.jpg", size: tuple[int, int] = SIZE, **more: Any) -> dict[str, Any]:
-    return {"version": "5.4.1", "imagePath": image, "imageWidth": size[0], "imageHeight": size[1], "imageData": None, "shapes": list(shapes), **more}
+    return {
+        "version": "5.4.1",
+        "imagePath": image,
+        "imageWidth": size[0],
+        "imageHeight": size[1],
+        "imageData": None,
+        "shapes": list(shapes),
+        **more,
+    }
 
 
 SQUARE = [[20, 20], [60, 20], [60, 60], [20, 60]]
@@ -199,12 +245,19 @@ def test_labelme_rectangle_and_outline_of_one_bird_become_one(tmp_path: Path) ->
     # COCO-exact: the same as pycocotools makes of the polygon.
     expected = coco.merge(coco.frPyObjects([[v for p in SQUARE for v in p]], 100, 200))
     assert json.loads(found.labels["mask_rle"][0])["counts"] == expected["counts"].decode()
-    assert found.labels["area_px"].to_list() == [1600.0, float(coco.area(json.loads(found.labels["mask_rle"][1]))), 400.0, 400.0]
+    assert found.labels["area_px"].to_list() == [
+        1600.0,
+        float(coco.area(json.loads(found.labels["mask_rle"][1]))),
+        400.0,
+        400.0,
+    ]
 
 
 def test_labelme_outlines_of_one_group_are_parts_of_one_bird(tmp_path: Path) -> None:
     left, right = [[10, 10], [20, 10], [20, 30], [10, 30]], [[24, 10], [30, 10], [30, 30], [24, 30]]
-    write(tmp_path / "labels" / "a.json", labelme(shape("bird", left, "polygon", 1), shape("bird", right, "polygon", 1)))
+    write(
+        tmp_path / "labels" / "a.json", labelme(shape("bird", left, "polygon", 1), shape("bird", right, "polygon", 1))
+    )
     found = read(tmp_path, frames_of("labels/a.jpg"), format="labelme")
     assert boxes(found) == [[10, 10, 20, 20]] and found.labels["area_px"].to_list() == [320.0]
 
@@ -219,7 +272,13 @@ def test_labelme_different_groups_are_different_birds() -> None:
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["bird", "Bird ", "nest"]), st.integers(0, 3), st.integers(0, 3), st.booleans(), st.sampled_from([None, "1", "2"])),
+        st.tuples(
+            st.sampled_from(["bird", "Bird ", "nest"]),
+            st.integers(0, 3),
+            st.integers(0, 3),
+            st.booleans(),
+            st.sampled_from([None, "1", "2"]),
+        ),
         max_size=7,
     ),
     st.randoms(use_true_random=False),
@@ -240,7 +299,9 @@ def test_labelme_merging_does_not_depend_on_the_order_of_shapes(drawn: list[tupl
     random.shuffle(order)
     second, n_second = merge_shapes(made(order))
     assert n_first == n_second
-    assert sorted((s.label.strip().lower(), s.box, _area(s.mask)) for s in first) == sorted((s.label.strip().lower(), s.box, _area(s.mask)) for s in second)
+    assert sorted((s.label.strip().lower(), s.box, _area(s.mask)) for s in first) == sorted(
+        (s.label.strip().lower(), s.box, _area(s.mask)) for s in second
+    )
 
 
 def _square_rle(k: int) -> dict[str, Any]:
@@ -256,7 +317,9 @@ def _area(mask: str | None) -> int:
 
 @settings(max_examples=40, deadline=None)
 @given(st.permutations(SQUARE[:2]), st.integers(0, 3), st.booleans())
-def test_labelme_the_start_and_sense_of_an_outline_do_not_matter(corners: list[list[float]], start: int, reverse: bool) -> None:
+def test_labelme_the_start_and_sense_of_an_outline_do_not_matter(
+    corners: list[list[float]], start: int, reverse: bool
+) -> None:
     from birdlab.readers.labelme import read_shape
 
     points = SQUARE[start:] + SQUARE[:start]
@@ -297,7 +360,10 @@ def test_labelme_image_path_is_followed_through_backslashes_and_moves(tmp_path: 
 def test_labelme_spellings_are_listed_and_mapped_once(tmp_path: Path) -> None:
     frames = frames_of("labels/a.jpg")
     labels = ["bird", "Bird ", "bluebird", "Bluebird ", "intruso", "bluebird"]
-    write(tmp_path / "labels" / "a.json", labelme(*(shape(name, [[i * 10, 1], [i * 10 + 5, 5]]) for i, name in enumerate(labels))))
+    write(
+        tmp_path / "labels" / "a.json",
+        labelme(*(shape(name, [[i * 10, 1], [i * 10 + 5, 5]]) for i, name in enumerate(labels))),
+    )
     with pytest.raises(DataError) as caught:
         read(tmp_path, frames, format="labelme")
     (problem,) = caught.value.problems
@@ -346,7 +412,15 @@ def test_labelme_other_shapes_are_counted(tmp_path: Path) -> None:
 
 def test_labelme_every_problem_is_in_one_error(tmp_path: Path) -> None:
     nan = float("nan")
-    write(tmp_path / "labels" / "a.json", labelme(shape("bird", [[1, 1]], "polygon"), shape("bird", [[1, 1], [nan, 2], [3, 3]], "polygon"), shape("", [[1, 1], [2, 2]]), shape("bird", [[1, 1], [2, 2]])))
+    write(
+        tmp_path / "labels" / "a.json",
+        labelme(
+            shape("bird", [[1, 1]], "polygon"),
+            shape("bird", [[1, 1], [nan, 2], [3, 3]], "polygon"),
+            shape("", [[1, 1], [2, 2]]),
+            shape("bird", [[1, 1], [2, 2]]),
+        ),
+    )
     write(tmp_path / "labels" / "b.json", labelme(image="b.jpg", size=(100, 200)))
     write(tmp_path / "labels" / "c.json", labelme(image="c.jpg", size=(400, 200)))
     write(tmp_path / "labels" / "d.json", '{"shapes": [')
@@ -354,7 +428,15 @@ def test_labelme_every_problem_is_in_one_error(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         read(tmp_path, frames_of(*(f"labels/{x}.jpg" for x in "abc")), format="labelme")
     found = {(Path(p.file or "").name, p.record or p.code): p for p in caught.value.problems}
-    assert set(found) == {("a.json", "shapes[0]"), ("a.json", "shapes[1]"), ("a.json", "shapes[2]"), ("b.json", "size_differs"), ("c.json", "size_differs"), ("d.json", "truncated_json"), ("e.json", "labelled_twice")}
+    assert set(found) == {
+        ("a.json", "shapes[0]"),
+        ("a.json", "shapes[1]"),
+        ("a.json", "shapes[2]"),
+        ("b.json", "size_differs"),
+        ("c.json", "size_differs"),
+        ("d.json", "truncated_json"),
+        ("e.json", "labelled_twice"),
+    }
     assert found["a.json", "shapes[0]"].found == "a polygon of 1 point"
     assert "orientation" in found["b.json", "size_differs"].remedy
 
@@ -366,7 +448,19 @@ MEGA = {
     "detection_categories": {"1": "animal", "2": "person"},
     "classification_categories": {"0": "western bluebird", "1": "elk"},
     "images": [
-        {"file": "s1\\a.jpg", "detections": [{"category": "1", "conf": 0.9, "bbox": [0.1, 0.2, 0.25, 0.5], "classifications": [["0", 0.8], ["1", 0.1]]}, {"category": "1", "conf": 0.1, "bbox": [0, 0, 0.1, 0.1]}, {"category": "2", "conf": 0.8, "bbox": [0.5, 0.5, 0.1, 0.1]}]},
+        {
+            "file": "s1\\a.jpg",
+            "detections": [
+                {
+                    "category": "1",
+                    "conf": 0.9,
+                    "bbox": [0.1, 0.2, 0.25, 0.5],
+                    "classifications": [["0", 0.8], ["1", 0.1]],
+                },
+                {"category": "1", "conf": 0.1, "bbox": [0, 0, 0.1, 0.1]},
+                {"category": "2", "conf": 0.8, "bbox": [0.5, 0.5, 0.1, 0.1]},
+            ],
+        },
         {"file": "s1/b.jpg", "detections": [], "failure": None},
         {"file": "s1/c.jpg", "detections": None, "failure": "Failure image access"},
     ],
@@ -392,7 +486,13 @@ def test_speciesnet_labels(tmp_path: Path) -> None:
     name = "55631055;aves;passeriformes;turdidae;sialia;mexicana;western bluebird"
     content = {
         "predictions": [
-            {"filepath": "a.jpg", "detections": detections, "prediction": name, "prediction_score": 0.9, "prediction_source": "classifier"},
+            {
+                "filepath": "a.jpg",
+                "detections": detections,
+                "prediction": name,
+                "prediction_score": 0.9,
+                "prediction_source": "classifier",
+            },
             {"filepath": "b.jpg", "failures": ["CLASSIFIER", "DETECTOR"]},
             {"filepath": "c.jpg", "failures": ["CLASSIFIER"], "detections": []},
         ]
@@ -405,7 +505,12 @@ def test_speciesnet_labels(tmp_path: Path) -> None:
 
 
 def test_megadetector_video_entries_speak_of_their_frames(tmp_path: Path) -> None:
-    entry = {"file": "clip.mp4", "frame_rate": 20, "frames_processed": [0, 20, 40], "detections": [{"category": "1", "conf": 0.9, "bbox": [0, 0, 0.5, 0.5], "frame_number": 20}]}
+    entry = {
+        "file": "clip.mp4",
+        "frame_rate": 20,
+        "frames_processed": [0, 20, 40],
+        "detections": [{"category": "1", "conf": 0.9, "bbox": [0, 0, 0.5, 0.5], "frame_number": 20}],
+    }
     path = write(tmp_path / "md.json", {"detection_categories": {"1": "animal"}, "images": [entry]})
     frames = frames_of("clip.mp4#0", "clip.mp4#20", "clip.mp4#60")
     found = read(tmp_path, frames, format="megadetector", path=str(path), rename={"animal": "bird"})
@@ -422,7 +527,15 @@ def test_megadetector_problems_name_the_entry(tmp_path: Path) -> None:
         detection = {"category": "1", "conf": 0.9, "bbox": [0.1, 0.1, 0.1, 0.1], **changes}
         return {"file": "a.jpg", "detections": [detection]}
 
-    images = [one(bbox=[10, 10, 50, 50]), one(conf=float("nan")), one(conf=90), one(bbox=[0, 0, 1]), {"detections": []}, one(bbox=[0.1, 0.1, -0.1, 0.1]), "a.jpg"]
+    images = [
+        one(bbox=[10, 10, 50, 50]),
+        one(conf=float("nan")),
+        one(conf=90),
+        one(bbox=[0, 0, 1]),
+        {"detections": []},
+        one(bbox=[0.1, 0.1, -0.1, 0.1]),
+        "a.jpg",
+    ]
     path = write(tmp_path / "md.json", {"detection_categories": {"1": "animal"}, "images": images})
     with pytest.raises(DataError) as caught:
         read(tmp_path, frames_of("a.jpg"), format="megadetector", path=str(path))
@@ -430,7 +543,10 @@ def test_megadetector_problems_name_the_entry(tmp_path: Path) -> None:
     path = write(tmp_path / "other.json", {"annotations": []})
     with pytest.raises(DataError, match="SpeciesNet"):
         read(tmp_path, frames_of("a.jpg"), format="megadetector", path=str(path))
-    path = write(tmp_path / "md.json", {"detection_categories": {"1": "animal"}, "images": [{"file": "nowhere/q.jpg", "detections": []}]})
+    path = write(
+        tmp_path / "md.json",
+        {"detection_categories": {"1": "animal"}, "images": [{"file": "nowhere/q.jpg", "detections": []}]},
+    )
     with pytest.raises(DataError, match=r"'nowhere/q\.jpg'.*such as a\.jpg"):
         read(tmp_path, frames_of("a.jpg"), format="megadetector", path=str(path))
 

@@ -60,7 +60,7 @@ def test_rotation_is_applied(tmp_path: Path, angle: int, corner: tuple[int, int]
     # The white corner is stored at the top left; a container angle of -90 shows the picture turned clockwise.
     path = write_video(tmp_path / "turned.mp4", EVEN[:4], rotation=angle)
     info = read_info(path)
-    (_, image), = decode(path, [2])
+    ((_, image),) = decode(path, [2])
     assert image.shape == (info.height_px, info.width_px, 3)
     assert image.shape[:2] == ((64, 48) if angle % 180 else (48, 64))
     rows, columns = (slice(2, 8) if c == 0 else slice(-8, -2) for c in corner)
@@ -89,7 +89,9 @@ def test_gopro_chapters_are_one_session_on_one_clock(tmp_path: Path) -> None:
     assert media["video_id"].to_list() == ["GX010012", "GX010013", "GX010012"]
     assert media["start_s"].to_list() == [0.0, 0.0, 11.0]
     assert media["recorded_at"].to_list()[2] == datetime(2024, 5, 1, 8, 0, 11, tzinfo=UTC)
-    assert frames.filter(frames["media_id"] == "GX020012.MP4")["time_s"].to_list() == pytest.approx([11, 11.2, 11.4, 11.6, 11.8])
+    assert frames.filter(frames["media_id"] == "GX020012.MP4")["time_s"].to_list() == pytest.approx(
+        [11, 11.2, 11.4, 11.6, 11.8]
+    )
     codes = [n.code for n in notices]
     assert codes.count("chapters_joined") == 1 and codes.count("clock_gap") == 1
     assert "10 s without recording" in next(n.message for n in notices if n.code == "clock_gap")
@@ -124,7 +126,9 @@ def test_numbered_files_are_joined_only_with_evidence() -> None:
     # Three digits are a running number; a missing chapter ends the recording.
     assert len(set(_sessions(_clips(("V_016.mp4", None, 9), ("V_017.mp4", None, 9)))[0])) == 2
     assert _sessions(_clips(("a7_01.mp4", None, 9), ("a7_03.mp4", None, 9)))[0] == ["a7_01", "a7_03"]
-    assert len(set(_sessions(_clips(("VID_0001_01.mp4", None, 9), ("VID_0001_02.mp4", None, 9)), chapters=False)[0])) == 2
+    assert (
+        len(set(_sessions(_clips(("VID_0001_01.mp4", None, 9), ("VID_0001_02.mp4", None, 9)), chapters=False)[0])) == 2
+    )
 
 
 def test_times_written_at_the_end_of_a_file_are_understood() -> None:
@@ -158,7 +162,10 @@ def test_a_codec_without_decoder_is_named_with_the_command_that_helps(tmp_path: 
     problem = caught.value.problems[0]
     assert problem.code == "unknown_codec" and "zq9x" in problem.found and problem.file == str(path)
     assert conversion_command(path) in problem.remedy
-    assert conversion_command(Path("a b.mov")) == "ffmpeg -i 'a b.mov' -c:v libx264 -crf 18 -pix_fmt yuv420p 'a b_h264.mp4'"
+    assert (
+        conversion_command(Path("a b.mov"))
+        == "ffmpeg -i 'a b.mov' -c:v libx264 -crf 18 -pix_fmt yuv420p 'a b_h264.mp4'"
+    )
 
 
 def test_damaged_files_are_named_all_at_once(tmp_path: Path) -> None:
@@ -173,6 +180,14 @@ def test_damaged_files_are_named_all_at_once(tmp_path: Path) -> None:
     assert set(found) == {"half.mp4", "tail.mp4", "empty.mp4", "text.mp4"}
     assert found["half.mp4"].code == "cut_off_video" and "25 frames" in found["half.mp4"].expected
     assert found["empty.mp4"].found == "an empty file"
+
+
+def test_a_title_in_another_alphabet_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "a.mp4", EVEN, created="2024-05-01T08:00:00Z")
+    raw = path.read_bytes()
+    at = raw.find(b"Lavf")
+    path.write_bytes(raw[:at] + b"\xe4\xf6\xfc\xdf" + raw[at + 4 :])
+    assert len(read_info(path).pts) == len(EVEN)
 
 
 def test_a_damaged_frame_in_the_middle_costs_that_frame_only(tmp_path: Path) -> None:
@@ -202,11 +217,15 @@ def test_nothing_in_the_part_to_use_is_an_error(tmp_path: Path) -> None:
 def test_real_clips(real_data: Path) -> None:
     media, frames, _ = read_videos(Media(videos="clips/*.mp4"), real_data / "flying_birds" / "frames", "clips")
     counts = dict(frames.group_by("media_id").len().iter_rows())
-    assert counts == {f"clips/V_BIRD_{n}.mp4": k for n, k in (("016", 328), ("037", 326), ("045", 308), ("047", 322), ("048", 312))}
+    assert counts == {
+        f"clips/V_BIRD_{n}.mp4": k for n, k in (("016", 328), ("037", 326), ("045", 308), ("047", 322), ("048", 312))
+    }
     for path in counts:
         rows = (real_data / "flying_birds" / "frames" / path).with_suffix(".csv").read_text().splitlines()[1:]
         assert max(int(row.split(",")[0]) for row in rows) < counts[path]
-    assert set(media.select("width_px", "height_px", "video_id").rows()) == {(640, 512, f"V_BIRD_{n}") for n in ("016", "037", "045", "047", "048")}
+    assert set(media.select("width_px", "height_px", "video_id").rows()) == {
+        (640, 512, f"V_BIRD_{n}") for n in ("016", "037", "045", "047", "048")
+    }
     for _, part in frames.group_by("media_id"):
         assert (part["time_s"].diff().drop_nulls() > 0).all()
     _, thinned, _ = read_videos(Media(videos="clips/*.mp4", rate=1), real_data / "flying_birds" / "frames", "clips")

@@ -139,7 +139,7 @@ def test_table_prints_intervals_best_values_and_reasons(run) -> None:
     assert printed == ["Referenceas published", "0.999", "–b", "–b", "–b", "–b"]
     assert re.findall(r"<b>([\d.]+)</b>", html) == ["0.462", "89.6", "24.3"]  # not the published 0.999
     assert "<sup>a</sup> Undefined: no bird is below 32² px." in html and "<sup>b</sup> Not reported." in html
-    assert html.index('class="pub"') > html.index("wren") and "AP\u2009↑<small>IoU .50–.95</small>" in html
+    assert html.index('class="pub"') > html.index("wren") and "AP\u202f↑<small>IoU .50–.95</small>" in html
     assert (
         'data-v="0.4621"' in html and 'class="bl-t sortable"' in html and "<script" not in html and "<img" not in html
     )

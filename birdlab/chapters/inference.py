@@ -37,6 +37,11 @@ FAILURE_COLUMNS = {
     "stage": Col("Stage", kind="text"),
     "message": Col("Why", kind="text"),
 }
+NOTICE_COLUMNS = {
+    "model": Col("Model", kind="text"),
+    "message": Col("What", kind="text"),
+    "n": Col("How many", kind="int"),
+}
 _ELSEWHERE = "nothing was timed: the detections were made elsewhere"
 _TOO_FEW = "nothing was timed: there are too few frames beyond the warm-up"
 
@@ -119,4 +124,13 @@ def failures_title(failures: pl.DataFrame) -> str:
         "Nothing failed."
         if failures.is_empty()
         else f"{count(failures.height, 'frame', 'frames')} could not be predicted."
+    )
+
+
+def notices_title(notices: pl.DataFrame) -> str:
+    """What the table of notices shows."""
+    return (
+        "Nothing was assumed."
+        if notices.is_empty()
+        else f"{count(notices.height, 'thing', 'things')} to know about how the models were run."
     )

@@ -20,6 +20,7 @@ import numpy as np
 from birdlab.demo.frames import Labelled, session_frames
 from birdlab.demo.paint import HEIGHT, WIDTH, stream
 from birdlab.demo.scenes import SESSIONS, VERSION, Session
+from birdlab.errors import DataError, Problem
 from birdlab.shards import write_atomic
 
 __all__ = ["FRAMES_PER_SESSION", "SECOND_SESSIONS", "VERSION", "make_study"]
@@ -57,10 +58,21 @@ def make_study(out: Path) -> None:
         out: folder of the study; made if absent. Files that are whole are not written again.
 
     Raises:
-        OSError: the folder cannot be written to.
+        DataError: the folder cannot be written to.
     """
     if _complete(out):
         return
+    try:
+        _write_study(out)
+    except OSError as error:
+        found = error.strerror or str(error)
+        remedy = "the demo needs about 60 MB; give another folder with --out"
+        raise DataError(
+            Problem("cannot_write", found, "a folder that can be written to", remedy, file=str(out))
+        ) from error
+
+
+def _write_study(out: Path) -> None:
     (out / MARKER).unlink(missing_ok=True)
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         parts = list(pool.map(lambda session: _make_session(session, out), SESSIONS))

@@ -250,7 +250,9 @@ def _notices(model: str, timings: list[ShardTiming], failures: pl.DataFrame) -> 
 def _read_elsewhere(model: Model, run: Run, frames: pl.DataFrame) -> dict[str, pl.DataFrame]:
     from birdlab.readers.predictions import read_predictions
 
-    predictions, failures, notices = read_predictions(model, frames, run.recipe.data.labels, run.base, run.data_root)
+    predictions, failures, notices = read_predictions(
+        model, frames, run.recipe.data.labels, run.base, run.data_root, categories=run.recipe.data.categories
+    )
     said = notices.select(pl.lit(model.name).alias("model"), "code", "message", "n")
     return {
         "predictions": schemas.validate("predictions", predictions).select(list(schemas.TABLES["predictions"].dtypes)),

@@ -1,0 +1,1 @@
+"""Files of every kind to tables: media, labels, predictions; and COCO and YOLO out again."""

@@ -49,15 +49,12 @@ def read_header(path: Path) -> Header:
     from PIL import Image
 
     try:
-        with warnings.catch_warnings():
-            # A large aerial picture is not an attack; Pillow still refuses those above 179 megapixels.
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(path) as image:
-                exif = image.getexif()
-                width, height = image.size
-                mode, kind = image.mode, image.format or ""
-                orientation = exif.get(_ORIENTATION, 1)
-                taken, has_zone = _taken(exif.get_ifd(_EXIF_IFD))
+        with Image.open(path) as image:
+            exif = image.getexif()
+            width, height = image.size
+            mode, kind = image.mode, image.format or ""
+            orientation = exif.get(_ORIENTATION, 1)
+            taken, has_zone = _taken(exif.get_ifd(_EXIF_IFD))
     except (OSError, Image.DecompressionBombError, ValueError, SyntaxError, EOFError, KeyError) as error:
         raise DataError(unreadable(path, error)) from error
     orientation = orientation if orientation in range(1, 9) else 1
@@ -126,25 +123,13 @@ def read_images(media: Media, root: Path, dataset: str) -> tuple[pl.DataFrame, p
     session, session_notices = _sessions(media, paths, dataset)
     site, site_notices = names_from("site", media.site, paths, required=False)
     camera, camera_notices = names_from("camera", media.camera, paths, required=False)
-    with ThreadPoolExecutor(8) as pool:
+    with warnings.catch_warnings(), ThreadPoolExecutor(8) as pool:
+        # A large aerial picture is not an attack (Pillow still refuses those above 179 megapixels).
+        warnings.simplefilter("ignore")
         headers = list(pool.map(lambda path: _header_or_error(root / path), paths))
     notices += [*session_notices, *site_notices, *camera_notices, *_header_notices(paths, headers)]
-    read = [h if isinstance(h, Header) else None for h in headers]
-    table = pl.DataFrame(
-        {
-            "dataset": [dataset] * len(paths),
-            "media_id": paths,
-            "kind": ["image"] * len(paths),
-            "path": [str((root / path).absolute()) for path in paths],
-            "video_id": session,
-            "site_id": site,
-            "camera_id": camera,
-            "bytes": [(root / path).stat().st_size for path in paths],
-            "width_px": [h.width_px if h else None for h in read],
-            "height_px": [h.height_px if h else None for h in read],
-            "recorded_at": [h.taken if h else None for h in read],
-        },
-        schema_overrides={"recorded_at": pl.Datetime("us", "UTC"), "site_id": pl.String, "camera_id": pl.String},
+    table = _media_table(dataset, root, paths, headers).with_columns(
+        pl.Series("video_id", session), pl.Series("site_id", site, pl.String), pl.Series("camera_id", camera, pl.String)
     )
     since = pl.col("recorded_at") - pl.col("recorded_at").min().over("video_id")
     table = table.with_columns((since.dt.total_microseconds() / 1e6).alias("start_s"))
@@ -158,6 +143,23 @@ def read_images(media: Media, root: Path, dataset: str) -> tuple[pl.DataFrame, p
         pl.lit("unlabelled").alias("label_state"),
     )
     return schemas.TABLES["media"].conform(table), schemas.TABLES["frames"].conform(frames), notices
+
+
+def _media_table(dataset: str, root: Path, paths: list[str], headers: list[Header | DataError]) -> pl.DataFrame:
+    read = [h if isinstance(h, Header) else None for h in headers]
+    return pl.DataFrame(
+        {
+            "dataset": [dataset] * len(paths),
+            "media_id": paths,
+            "kind": ["image"] * len(paths),
+            "path": [str((root / path).absolute()) for path in paths],
+            "bytes": [(root / path).stat().st_size for path in paths],
+            "width_px": [h.width_px if h else None for h in read],
+            "height_px": [h.height_px if h else None for h in read],
+            "recorded_at": [h.taken if h else None for h in read],
+        },
+        schema_overrides={"recorded_at": pl.Datetime("us", "UTC")},
+    )
 
 
 def _header_or_error(path: Path) -> Header | DataError:

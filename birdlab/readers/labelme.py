@@ -211,7 +211,7 @@ def read_labelme(path: Path, frames: pl.DataFrame, names: FrameNames) -> LabelSe
     Raises:
         DataError: every file and shape that cannot be read, in one error.
     """
-    files = [path] if path.is_file() else sorted(path.rglob("*.json"), key=lambda p: natural_key(p.as_posix()))
+    files = [path] if path.is_file() else _json_files(path)
     sizes = {r[0]: r[1:] for r in frames.select("frame_id", "height_px", "width_px").iter_rows()}
     counts: Counter[str] = Counter()
     problems: list[Problem] = []
@@ -237,6 +237,12 @@ def read_labelme(path: Path, frames: pl.DataFrame, names: FrameNames) -> LabelSe
         found = f"{len(files)} JSON files, none for a picture of the study" if files else "no JSON file"
         raise DataError(Problem("no_labels", found, "LabelMe JSON files", file=str(path), key="data.labels"))
     return LabelSet(label_table(rows), frozenset(looked_at), tuple(_notices(counts)))
+
+
+def _json_files(folder: Path) -> list[Path]:
+    # Macs leave a hidden ._a.json beside every a.json on a card.
+    found = [p for p in folder.rglob("*.json") if not p.name.startswith(".")]
+    return sorted(found, key=lambda p: natural_key(p.as_posix()))
 
 
 def _open(file: Path, names: FrameNames, counts: Counter[str], problems: list[Problem]) -> _File | None:

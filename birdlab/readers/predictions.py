@@ -42,7 +42,7 @@ def read_predictions(
         base: folder of the recipe.
         root: folder of the data.
         categories: classes of the study; those of the model that are none of them are dropped and counted. Empty:
-            all are kept.
+            all are kept. A score below the model's ``conf`` is left out where the recipe gives one.
 
     Returns:
         Tables ``predictions`` (ranked), ``failures``, and notices.
@@ -58,33 +58,33 @@ def read_predictions(
         raise DataError(
             Problem("no_predictions", "no such file or folder", expected, file=str(path), key="models.predictions")
         )
-    names = index_names(frames, root)
-    renamed = _renamed(labels)
+    names, renamed = index_names(frames, root), _renamed(labels)
     if model.format == "coco":
-        predictions, failures, notices = _coco(model, path, names, labels, base)
+        read = _coco(model, path, names, labels, base)
     elif model.format == "megadetector":
         from birdlab.readers.megadetector import read_megadetector_predictions
 
         known = {normal(n) for n in (*categories, *model.classes, *renamed)}
-        predictions, failures, notices = read_megadetector_predictions(
-            path, frames, names, model=model.name, known=known
-        )
+        read = read_megadetector_predictions(path, frames, names, model=model.name, known=known)
     else:
-        predictions, failures, notices = _yolo(model, path, frames, names)
+        read = _yolo(model, path, frames, names)
+    predictions, failures, notices = read
     predictions, more = map_classes(predictions, model, renamed, categories, file=str(path))
-    below = predictions.filter(pl.col("score") < model.conf).height
-    if below:
-        more.append(
-            Notice("score_below_conf", f"detections of {model.name} with a score below conf {model.conf:g}", below)
-        )
-    predictions = _ranked(predictions.filter(pl.col("score") >= model.conf))
+    predictions, below = _confident(predictions, model)
     source = shown_path(path, root, base)
-    table = notice_table([replace(n, file=n.file or source) for n in (*notices, *more)])
-    return (
-        schemas.validate("predictions", predictions, source=source),
-        schemas.validate("failures", failures, source=source),
-        table,
-    )
+    table = notice_table([replace(n, file=n.file or source) for n in (*notices, *more, *below)])
+    failures = schemas.validate("failures", failures, source=source)
+    return schemas.validate("predictions", _ranked(predictions), source=source), failures, table
+
+
+def _confident(predictions: pl.DataFrame, model: Model) -> tuple[pl.DataFrame, list[Notice]]:
+    # The default of conf is for running weights: a file is taken whole unless the recipe says otherwise.
+    if "conf" not in model.model_fields_set:
+        return predictions, []
+    kept = predictions.filter(pl.col("score") >= model.conf)
+    text = f"detections of {model.name} with a score below conf {model.conf:g}"
+    n = predictions.height - kept.height
+    return kept, [Notice("score_below_conf", text, n)] if n else []
 
 
 def _ranked(predictions: pl.DataFrame) -> pl.DataFrame:
@@ -209,35 +209,25 @@ def _yolo(model: Model, path: Path, frames: pl.DataFrame, names: FrameNames) -> 
         problems += wrong
         for number, line in lines:
             if line.confidence is None:
-                remedy = "write them with save_conf=True"
-                problems.append(
-                    Problem(
-                        "no_confidence",
-                        "no confidence",
-                        "a last column in [0, 1]",
-                        remedy,
-                        file=str(of_frame[frame_id]),
-                        line=number,
-                    )
-                )
+                problems.append(_no_confidence(of_frame[frame_id], number))
                 continue
+            row = in_pixels(line, *sizes[frame_id]) | {"score": line.confidence, "track_id": line.track}
+            row |= {"model": model.name, "frame_id": frame_id, "prediction_id": f"{frame_id}:{number}"}
             name = known[line.class_id] if line.class_id < len(known) else str(line.class_id)
-            row = in_pixels(line, *sizes[frame_id]) | {
-                "score": line.confidence,
-                "track_id": line.track,
-                "category": name,
-            }
-            rows.append(row | {"model": model.name, "frame_id": frame_id, "prediction_id": f"{frame_id}:{number}"})
+            rows.append(row | {"category": name})
     if problems:
         raise DataError(at_most(problems))
     table = schemas.TABLES["predictions"]
     kept = [{k: v for k, v in row.items() if k in table.dtypes} for row in rows]
     predictions = pl.DataFrame(kept, schema_overrides=table.dtypes, schema=list(table.dtypes), orient="row")
-    messages = [
-        {"model": model.name, "frame_id": f, "stage": "read", "message": "the picture cannot be read"} for f in failed
-    ]
-    failures = pl.DataFrame(messages, schema=schemas.TABLES["failures"].dtypes, orient="row")
+    message = {"model": model.name, "stage": "read", "message": "the picture cannot be read"}
+    failures = pl.DataFrame([message | {"frame_id": f} for f in failed], schema=schemas.TABLES["failures"].dtypes)
     return predictions, failures, _yolo_notices(frames, of_frame, orphans)
+
+
+def _no_confidence(path: Path, line: int) -> Problem:
+    expected, remedy = "a last column in [0, 1]", "write them with save_conf=True"
+    return Problem("no_confidence", "no confidence", expected, remedy, file=str(path), line=line)
 
 
 def _yolo_notices(frames: pl.DataFrame, of_frame: dict[str, Path], orphans: list[Path]) -> list[Notice]:

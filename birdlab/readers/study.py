@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from birdlab import schemas
-from birdlab.errors import DataError, ParameterError, Problem
+from birdlab.errors import DataError, ManifestError, ParameterError, Problem
 from birdlab.readers.files import Notice, find_files, notice_table
 from birdlab.readers.labels import LabelSet, locate, read_labels
 from birdlab.readers.names import index_names
@@ -134,7 +134,11 @@ def _labelled_twice(sets: list[LabelSet]) -> list[Problem]:
     remedy = "mark one of them `second: true`, or take the pictures out of one"
     return [
         Problem(
-            "labelled_twice", f"{n} pictures labelled in {a} too, e.g. {example[a, b]}", "one labelling", remedy, file=b
+            "labelled_twice",
+            f"{n} of its pictures labelled in {a} too, e.g. {example[a, b]}",
+            "one labelling",
+            remedy,
+            file=b,
         )
         for (a, b), n in pairs.items()
     ]
@@ -247,6 +251,7 @@ def build(run: Run) -> dict[str, pl.DataFrame]:
         from birdlab.demo.make import make_study
 
         make_study(run.data_root)
+    _verify(run)
     study = read_study(run.recipe, run.base, run.data_root)
     known = _read_hashes(run.dir / "hashes.json")
     paths = study.media["path"].to_list()
@@ -260,6 +265,27 @@ def build(run: Run) -> dict[str, pl.DataFrame]:
         "second_labels": study.second_labels,
         "notices": study.notices,
     }
+
+
+def _verify(run: Run) -> None:
+    """Hold the files against the recipe's manifest, where it names one; hashes known from an earlier look are used again."""
+    from birdlab.manifest import hash_file_or_error, verify
+
+    name = run.recipe.data.manifest
+    if not name or run.recipe.data.generator:
+        return
+    known = _read_hashes(run.dir / "hashes.json")
+
+    def hasher(path: Path, algorithm: str) -> str | DataError:
+        entry = known.get(_key(str(path.absolute()), run.base)) if algorithm == "sha256" else None
+        status = path.stat() if entry else None
+        if entry and status and (status.st_size, status.st_mtime_ns) == entry[:2]:
+            return entry[2]
+        return hash_file_or_error(path, algorithm)
+
+    problems = verify(locate(name, run.base, run.data_root), run.data_root, hasher=hasher)
+    if problems:
+        raise ManifestError(problems)
 
 
 def fingerprint(run: Run) -> str:

@@ -18,7 +18,7 @@ from birdlab import schemas
 from birdlab.errors import DataError, Problem
 from birdlab.readers.chapters import Clip, Placed, place
 from birdlab.readers.files import Notice, find_files, names_from
-from birdlab.readers.video_info import VideoInfo, broken, decoded, read_info
+from birdlab.readers.video_info import VideoInfo, broken, decoded, open_video, read_info
 from birdlab.recipe import Media, parse_range
 
 SUFFIXES = frozenset(
@@ -178,7 +178,7 @@ def decode(
         if times is None:
             info = read_info(path)
             times = [float(info.times_s[i]) if i < len(info.pts) else float("inf") for i in indices]
-        with av.open(str(path)) as container:
+        with open_video(path) as container:
             for index, picture in _pictures(container, path, list(indices), list(times)):
                 todo.pop(0)
                 yield index, picture

@@ -40,7 +40,10 @@ LIBRARIES = (
     " torch torchvision ultralytics onnxruntime openvino"
 ).split()
 #: Files of the package that draw the page only: a notebook need not run again when they change.
-PAGE_FILES = ("report/render.py", "report/page.css", "report/page.js", "cli.py", "check.py", "init.py")
+PAGE_FILES = (
+    *(f"report/{name}" for name in ("render.py", "chapter.py", "frame.py", "markdown.py", "provenance.py", "page.css", "page.js")),
+    *("cli.py", "check.py", "init.py"),
+)
 #: Keys of the record that differ between two runs of the same study.
 TIMES = ("started", "finished", "seconds")
 _log = logging.getLogger("birdlab")

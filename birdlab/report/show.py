@@ -84,25 +84,15 @@ def show_table(
             Problem("unknown_option", ", ".join(unknown), "notes, row_label, reasons, best_within", key=unknown[0])
         )
     check_id(run, "table", id)
-    notes: Sequence[str] = more.get("notes", ())
+    notes: Sequence[str] = more.pop("notes", ())
     names = [model.name for model in run.recipe.models]
+    chosen = {"row_label": None, "reasons": None, **more}
     layout = table.lay_out(
-        frame,
-        columns=columns,
-        published=published,
-        model_column=model_column,
-        models=names,
-        row_label=more.get("row_label"),
-        reasons=more.get("reasons"),
-        best_within=more.get("best_within"),
+        frame, columns=columns, published=published, model_column=model_column, models=names, **chosen
     )
-    path = _save_table(
-        run,
-        frame,
-        published,
-        id,
-        table.to_latex(layout, ident=id, caption=plain(f"{title} {caption}".strip()), notes=[plain(n) for n in notes]),
-    )
+    heading, small = plain(f"{title} {caption}".strip()), [plain(n) for n in notes]
+    latex = table.to_latex(layout, ident=id, caption=heading, notes=small)
+    path = _save_table(run, frame, published, id, latex)
     hues = _hues(run)
     body = table.to_html(layout, hues=hues, label=plain(title or caption), notes=notes)
     html = el("figure", _caption("Table", id, title, caption, hues), body, id=id, cls="bl-tab")
@@ -153,12 +143,14 @@ def show_figure(
     csv = stem.with_name(f"{id}.csv")
     write_atomic(csv, lambda temporary: _flat(frame).write_csv(temporary))
     hues = _hues(run)
-    images = [_drawing(draw, frame, stem, width_in, id=id, alt=plain(alt), narrow=False, options=options)]
+    wide, shown_px = _drawing(draw, frame, stem, width_in, id=id, alt=plain(alt), narrow=False, options=options)
+    images = [wide]
     if narrow:
-        images.append(_drawing(draw, frame, stem, style.NARROW_IN, id=id, alt=plain(alt), narrow=True, options=options))
+        about = {"id": id, "alt": plain(alt), "options": options}
+        images.append(_drawing(draw, frame, stem, style.NARROW_IN, narrow=True, **about)[0])
     card = el("div", *images, cls="card" + (" photo" if dark == "card" else "") + (" two" if narrow else ""))
     caption_html = _caption("Figure", id, title, caption, hues)
-    html = el("figure", card, caption_html, id=id, cls="bl-fig", style=f"--w:{round(width_in * 100)}px")
+    html = el("figure", card, caption_html, id=id, cls="bl-fig", style=f"--w:{shown_px}px")
     return _artefact(
         run, "figure", id, html, {"title": title, "caption": caption, "alt": alt, "path": f"figures/{csv.name}"}
     )
@@ -338,7 +330,8 @@ def _drawing(
     alt: str,
     narrow: bool,
     options: Mapping[str, Any],
-) -> Html:
+) -> tuple[Html, int]:
+    """One drawing as an image element, and its width in CSS px."""
     import matplotlib.pyplot as plt
 
     with style.rc(width_in):
@@ -362,4 +355,4 @@ def _drawing(
     pixels_wide, pixels_high = struct.unpack(">II", png[16:24])  # width and height stand in the PNG's first chunk
     uri = "data:image/png;base64," + base64.b64encode(png).decode("ascii")
     size = {"width": round(pixels_wide * 100 / style.DPI), "height": round(pixels_high * 100 / style.DPI)}
-    return el("img", src=uri, alt=alt, cls="narrow" if narrow else "wide", **size)
+    return el("img", src=uri, alt=alt, cls="narrow" if narrow else "wide", **size), size["width"]

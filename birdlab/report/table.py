@@ -51,7 +51,7 @@ class Col:
     @property
     def arrow(self) -> str:
         """The direction that is better, as an arrow."""
-        return {"up": "\u2009↑", "down": "\u2009↓", None: ""}[self.better]
+        return {"up": "\u202f↑", "down": "\u202f↓", None: ""}[self.better]
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,7 @@ def _td(cell: Cell, col: Col) -> Html:
 
 _TEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
         "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "−": "$-$", "–": "--", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
-        "≥": r"$\geq$", "≤": r"$\leq$", "×": r"$\times$", "²": r"$^2$", "∞": r"$\infty$", "\u2009": r"\,"}  # fmt: skip
+        "≥": r"$\geq$", "≤": r"$\leq$", "×": r"$\times$", "²": r"$^2$", "∞": r"$\infty$", "\u202f": r"\,"}  # fmt: skip
 
 
 def tex(text: str) -> str:
