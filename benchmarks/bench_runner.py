@@ -112,7 +112,9 @@ def main() -> None:
         rows = {
             "plain papermill, one command per notebook": plain,
             "birdlab run --force, no page": [[sys.executable, "-c", NO_PAGE, "run", str(recipe), "--force"]],
-            "birdlab run --force, with the page": [[sys.executable, "-m", "birdlab.cli", "run", str(recipe), "--force"]],
+            "birdlab run --force, with the page": [
+                [sys.executable, "-m", "birdlab.cli", "run", str(recipe), "--force"]
+            ],
             "birdlab run, unchanged": [[sys.executable, "-m", "birdlab.cli", "run", str(recipe)]],
         }
         measure(*list(rows.values())[2])  # warms the caches of files, and makes the tables that all then read

@@ -89,6 +89,7 @@ def fig_f1(curves: pl.DataFrame, *, models: Sequence[str], conf: float, narrow: 
     figure, axes = _axes(narrow, height=2.8)
     axes.axvline(conf, color=style.EDGE, linewidth=0.8, linestyle=(0, (3, 3)))
     axes.annotate(f"confidence {conf:g}", (conf, 0), (3, 3), textcoords="offset points", fontsize=7.5, color=style.SOFT)
+    above = True
     for name, hue in style.model_colours(models).items():
         line = curves.filter((pl.col("model") == name) & pl.col("f1").is_not_null())
         if not line.height:
@@ -99,8 +100,14 @@ def fig_f1(curves: pl.DataFrame, *, models: Sequence[str], conf: float, narrow: 
         axes.plot(score[best], f1[best], "o", ms=5, color=hue.line, zorder=5)
         text = f"{name} {f1[best]:.2f} at {score[best]:.2f}"
         axes.annotate(
-            text, (score[best], f1[best]), (4, 5), textcoords="offset points", color=hue.on_light, fontweight="semibold"
+            text,
+            (score[best], f1[best]),
+            (4, 5 if above else -12),
+            textcoords="offset points",
+            color=hue.on_light,
+            fontweight="semibold",
         )
+        above = not above
     axes.set(xlim=(0, 1), ylim=(0, 1.08), xlabel="confidence kept")
     style.label_y(axes, "F1")
     return figure

@@ -66,7 +66,7 @@ def session_samples(frames: pl.DataFrame, media: pl.DataFrame, labels: pl.DataFr
 def anatomy(frames: pl.DataFrame, media: pl.DataFrame, labels: pl.DataFrame) -> list[Panel]:
     """One frame four ways, as in the paper's Figure 3: raw, boxes, masks, both; without masks only the first two.
 
-    The frame with the most masks is taken (then the most birds, then the first by name), cut to a window around its birds.
+    The frame with the most masks is taken (then the most birds, then the first by name), cut to a window around its largest bird.
     """
     real = labels.filter(~pl.col("is_ignored"))
     if real.is_empty():
@@ -80,7 +80,8 @@ def anatomy(frames: pl.DataFrame, media: pl.DataFrame, labels: pl.DataFrame) -> 
     if image is None:
         return []
     truth = _of(real, best["frame_id"][0])
-    cut = _window(truth, image.shape, margin=2.5)
+    largest = max(truth, key=lambda t: float(t["w"]) * float(t["h"]))
+    cut = _window([largest], image.shape, margin=1.6)
     boxes = [_box(t, "label") for t in truth]
     outlines = [outline for t in truth if t["mask_rle"] for outline in outlines_of(t["mask_rle"])]
     said = _birds(len(truth))

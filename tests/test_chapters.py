@@ -157,13 +157,13 @@ def test_published_rows_stay_apart_from_computed_ones():
     assert "Faster R-CNN" not in detection.scores(both, ["heron"], conf=0.25)["model"].to_list()
     assert common.best_model(both, ["heron", "wren"]) == "heron"
     key = summary.key_numbers(both, ["heron"], conf=0.25)
-    assert key.filter(pl.col("measure") == summary.KEY["ap"])["published"][0] == "0.126–0.466"
+    assert key.filter(pl.col("measure") == summary.KEY["ap"])["published"][0] == "0.13–0.47"
     assert summary.key_numbers(STUDY, ["heron"], conf=0.25)["published"].null_count() == len(summary.KEY)
 
 
 def test_a_lead_is_called_confirmed_only_where_it_is():
     pair = {"model": "heron - wren", "group": "pair"}
-    for value, said in ((0.0, "is not confirmed"), (1.0, "would in a new session")):
+    for value, said in ((0.0, "is not confirmed"), (1.0, "would at a new session")):
         sure = metrics(row("recall_difference_confirmed", value, AT + "; new_sessions", **pair))
         _, answer, _ = summary.answer(pl.concat([STUDY, sure]), ["heron", "wren"], conf=0.25)
         assert said in answer

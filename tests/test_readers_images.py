@@ -230,3 +230,15 @@ def test_iter_frames_keeps_the_order_of_its_rows(tmp_path: Path) -> None:
     shuffled = frames.select(pl.all().gather([2, 0, 1]))
     assert [frame_id for frame_id, _ in iter_frames(shuffled, media)] == ["c.jpg", "a.jpg", "b.jpg"]
     assert list(iter_frames(frames.clear(), media)) == []
+
+
+def test_a_dead_link_and_a_name_that_is_not_utf8_are_counted_not_fatal(tmp_path):
+    import os
+
+    Image.new("RGB", (8, 6), "white").save(tmp_path / "a.jpg")
+    (tmp_path / "dead.jpg").symlink_to(tmp_path / "nowhere.jpg")
+    os.link(tmp_path / "a.jpg", os.fsdecode(os.fsencode(str(tmp_path)) + b"/b\xff.jpg"))
+    media, frames, notices = read_images(Media(images="*.jpg"), tmp_path, "d")
+    assert frames["frame_id"].to_list() == ["a.jpg", "dead.jpg"] and frames["width_px"].to_list() == [8, None]
+    assert media["bytes"][1] is None
+    assert {(n.code, n.n) for n in notices} >= {("name_not_utf8", 1), ("unreadable_image", 1)}

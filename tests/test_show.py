@@ -186,7 +186,7 @@ def test_a_missing_interval_is_explained(run) -> None:
 
 def test_empty_and_wide_tables(run) -> None:
     assert (
-        "No rows."
+        "Nothing to list."
         in show.show_table(run, pl.DataFrame(schema={"a": pl.String, "b": pl.Float64}), id="tab-d", caption="c").html
     )
     wide = pl.DataFrame({f"c{i}": [1] for i in range(9)})

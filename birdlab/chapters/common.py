@@ -28,6 +28,12 @@ def value(metrics: pl.DataFrame, metric: str, model: str) -> float | None:
     return rows["value"][0] if rows.height else None
 
 
+def unit_of(metrics: pl.DataFrame) -> str:
+    """What the interval for "a new one" is counted in: ``site`` when every frame has one of at least two sites, else ``session``."""
+    found = metrics.filter(pl.col("metric") == "new_sessions_unit")["method"].to_list()
+    return found[0] if found else "session"
+
+
 def best_model(metrics: pl.DataFrame, models: Sequence[str]) -> str | None:
     """The model with the highest AP, the first of equals; None when none has one."""
     have = [(ap, name) for name in models if (ap := value(metrics, "ap", name)) is not None]

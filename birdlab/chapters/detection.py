@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from birdlab.chapters.common import pick, table_of, value, wide, with_ends
+from birdlab.chapters.common import TEXT, pick, table_of, value, wide, with_ends
 from birdlab.report.table import Col
 
 DETECTION_COLUMNS = {
@@ -55,7 +55,7 @@ PAIR_COLUMNS = {
     "n": Col("Birds", kind="int"),
     "n_only_a": Col("Only the first", kind="int"),
     "n_only_b": Col("Only the second", kind="int"),
-    "p_holm": Col("p", "Holm, a new session", digits=3),
+    "p_holm": Col("p", "after Holm", digits=3),
     "mark": Col("Confirmed", kind="text"),
 }
 MEASURES, MASKS = ([c for c in columns if c != "model"] for columns in (DETECTION_COLUMNS, MASK_COLUMNS))
@@ -64,17 +64,19 @@ MEASURES, MASKS = ([c for c in columns if c != "model"] for columns in (DETECTIO
 def scores(metrics: pl.DataFrame, models: Sequence[str], *, conf: float) -> pl.DataFrame:
     """AP, AR, precision, recall, F1 and speed: a row per model, again on thinned frames, and of the second labelling.
 
+    ``frames`` says which frames a row is about (``all``, the distance of thinned ones, ``twice``).
+
     Precision and recall carry the interval for a new session.
     """
-    rows = [wide(metrics, name, MEASURES, conf=conf) for name in models]
+    rows = [{**wide(metrics, name, MEASURES, conf=conf), "frames": "all"} for name in models]
     for level in metrics.filter(pl.col("group") == "thinned")["level"].unique().to_list():
         thinned = [wide(metrics, name, MEASURES, conf=conf, group="thinned", level=level) for name in models]
-        rows += [{**row, "model_note": f"frames at least {level} apart"} for row in thinned]
+        rows += [{**row, "model_note": f"frames at least {level} apart", "frames": level} for row in thinned]
     if value(metrics, "recall", "human") is not None:
         n = value(metrics, "n_frames", "human")
         note = "one observer against another" + (f", {int(n)} frames" if n is not None else "")
-        rows.append({**wide(metrics, "human", MEASURES, conf=None), "model_note": note})
-    return table_of(rows, ["model", "model_note", *with_ends(MEASURES)])
+        rows.append({**wide(metrics, "human", MEASURES, conf=None), "model_note": note, "frames": "twice"})
+    return table_of(rows, ["model", "model_note", "frames", *with_ends(MEASURES)], text=(*TEXT, "frames"))
 
 
 def masks(metrics: pl.DataFrame, models: Sequence[str], *, conf: float) -> pl.DataFrame:

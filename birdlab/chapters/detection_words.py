@@ -7,13 +7,13 @@ from typing import Any
 
 import polars as pl
 
-from birdlab.chapters.common import best_model, count, interval_of, num, pct, pick, share_of, value
+from birdlab.chapters.common import best_model, count, interval_of, num, pct, pick, share_of, unit_of, value
 from birdlab.report.show import m
 
 
 def answer(metrics: pl.DataFrame, models: Sequence[str], *, conf: float) -> tuple[str, str, str]:
     """Question, answer and detail."""
-    question = "How good are the boxes, and what should the next session expect?"
+    question = f"How good are the boxes, and what should the next {unit_of(metrics)} expect?"
     best = best_model(metrics, models)
     if best is None:
         why = pick(metrics, "ap")["reason"].drop_nulls().to_list()
@@ -42,8 +42,8 @@ def headlines(metrics: pl.DataFrame, models: Sequence[str], *, conf: float) -> l
     true = _percent(share_of(metrics, "precision", best, conf=conf))
     out: list[dict[str, Any]] = [
         ap,
-        {"label": "Birds found", **found, "detail": f"{best}, in a new session"},
-        {"label": "Boxes that are birds", **true, "detail": f"{best}, in a new session"},
+        {"label": "Birds found", **found, "detail": f"{best}, in a new {unit_of(metrics)}"},
+        {"label": "Boxes that are birds", **true, "detail": f"{best}, in a new {unit_of(metrics)}"},
     ]
     for row in pick(metrics, "false_alarms_per_1000_empty_frames").filter(pl.col("model") == best).to_dicts():
         about = {"unit": "per 1,000", "digits": 0, "scale": (0, max(1000.0, row["value"] or 0))}
@@ -179,7 +179,7 @@ def alarms_title(metrics: pl.DataFrame, models: Sequence[str]) -> str:
     return (why[0][0].upper() + why[0][1:] + ".") if why else "No model was scored."
 
 
-def pairs_title(pairs: pl.DataFrame) -> str:
+def pairs_title(pairs: pl.DataFrame, metrics: pl.DataFrame) -> str:
     """What the table of paired comparisons shows."""
     if pairs.is_empty():
         return "There is one model, so nothing to compare."
@@ -189,10 +189,10 @@ def pairs_title(pairs: pl.DataFrame) -> str:
         better, worse = (
             (first["model_a"], first["model_b"]) if first["difference"] > 0 else (first["model_b"], first["model_a"])
         )
-        return f"{m(better)} finds more than {m(worse)}, confirmed for a new session."
+        return f"{m(better)} finds more than {m(worse)}, confirmed for a new {unit_of(metrics)}."
     if (pairs["mark"] == "cannot be").all():
         return "No ranking of models can be confirmed from these sessions."
-    return "No difference between models is confirmed for a new session."
+    return f"No difference between models is confirmed for a new {unit_of(metrics)}."
 
 
 def outcomes_title(metrics: pl.DataFrame, models: Sequence[str], *, conf: float) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from birdlab.chapters.common import NEW, best_model, count, interval_of, num, pct, share_of, value, wide
+from birdlab.chapters.common import NEW, best_model, count, interval_of, num, pct, share_of, unit_of, value, wide
 from birdlab.report.show import m
 from birdlab.report.table import Col
 
@@ -52,7 +52,7 @@ def key_numbers(metrics: pl.DataFrame, models: Sequence[str], *, conf: float) ->
 
 def columns(models: Sequence[str]) -> dict[str, Col]:
     """How :func:`key_numbers` is printed."""
-    shown = {"measure": Col("Measure", kind="text")} | {name: Col(name) for name in models}
+    shown = {"measure": Col("Measure", kind="text")} | {name: Col(name, digits=2) for name in models}
     return shown | {"published": Col("Published", "Western Bluebird, Table 1", kind="text")}
 
 
@@ -71,8 +71,8 @@ def answer(metrics: pl.DataFrame, models: Sequence[str], *, conf: float) -> tupl
     sure = metrics.filter((pl.col("metric") == "recall_difference_confirmed") & pl.col("method").str.ends_with(NEW))
     sure = sure.filter(pl.col("model").str.contains(best, literal=True))["value"].to_list()
     if sure and all(sure):
-        return question, f"{m(best)} leads, and would in a new session.", detail
-    return question, f"{m(best)} leads here; that a new session would agree is not confirmed.", detail
+        return question, f"{m(best)} leads, and would at a new {unit_of(metrics)}.", detail
+    return question, f"{m(best)} leads here; that a new {unit_of(metrics)} would agree is not confirmed.", detail
 
 
 def title(metrics: pl.DataFrame, models: Sequence[str]) -> str:
@@ -99,5 +99,5 @@ def _range(metrics: pl.DataFrame, measure: str) -> str | None:
     )["published"]
     if rows.is_empty():
         return None
-    digits = 1 if measure.startswith("fps") else 3
+    digits = 1 if measure.startswith("fps") else 2
     return f"{rows.min():.{digits}f}–{rows.max():.{digits}f}"

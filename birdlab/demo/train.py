@@ -85,8 +85,8 @@ class Detector:
 
 
 DETECTORS = (
-    Detector("heron", 960, (16, 32, 48, 96, 96), sessions=72, epochs=5),
-    Detector("wren", 512, (8, 16, 32, 48, 48), sessions=48, epochs=8),
+    Detector("heron", 960, (16, 32, 48, 96, 96), sessions=72, epochs=8),
+    Detector("wren", 416, (8, 16, 32, 48, 48), sessions=24, epochs=8),
 )
 
 
@@ -102,7 +102,7 @@ def training_session(index: int) -> Session:
         exposure=float(rng.uniform(0.72, 1.16)),
         contrast=float(rng.uniform(0.85, 1.12)),
         warmth=float(rng.uniform(-0.5, 0.5)),
-        haze=float(max(0.0, rng.uniform(-0.2, 0.14))),
+        haze=float(max(0.0, rng.uniform(-0.2, 0.22))),
         blur=float(max(0.0, rng.uniform(-2.5, 2.5))),
         motion=float(max(0.0, rng.uniform(-3, 3))),
         clutter=float(rng.uniform(0, 0.55)),

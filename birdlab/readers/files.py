@@ -116,8 +116,11 @@ def find_files(root: Path, pattern: str, suffixes: frozenset[str]) -> tuple[list
     problem = _bad_root(root) or _bad_pattern(pattern, root)
     if problem:
         raise DataError(problem)
-    regex, matched, seen, denied = compile_glob(pattern), [], [], []
+    regex, matched, seen, denied, unwritable = compile_glob(pattern), [], [], [], 0
     for path in walk(root, _fixed_prefix(pattern), denied):
+        if not _is_text(path):
+            unwritable += 1
+            continue
         seen.append(path)
         if regex.fullmatch(unicodedata.normalize("NFC", path)):
             matched.append(path)
@@ -135,11 +138,23 @@ def find_files(root: Path, pattern: str, suffixes: frozenset[str]) -> tuple[list
         notices.append(
             Notice("other_files", f"files of other kinds were skipped: {', '.join(kinds)} ({pattern})", other)
         )
+    if unwritable:
+        why = "files whose name is not UTF-8 were skipped: no table could hold it; rename them"
+        notices.append(Notice("name_not_utf8", why, unwritable))
     if denied:
         notices.append(Notice("folders_denied", f"folders could not be opened: {', '.join(denied[:3])}", len(denied)))
     if not found:
         raise DataError(_nothing_found(root, pattern, suffixes, seen))
     return sorted(found, key=natural_key), notices
+
+
+def _is_text(path: str) -> bool:
+    """Whether a name from the file system can be written as UTF-8."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _bad_root(root: Path) -> Problem | None:

@@ -153,13 +153,21 @@ def _media_table(dataset: str, root: Path, paths: list[str], headers: list[Heade
             "media_id": paths,
             "kind": ["image"] * len(paths),
             "path": [str((root / path).absolute()) for path in paths],
-            "bytes": [(root / path).stat().st_size for path in paths],
+            "bytes": [_size(root / path) for path in paths],
             "width_px": [h.width_px if h else None for h in read],
             "height_px": [h.height_px if h else None for h in read],
             "recorded_at": [h.taken if h else None for h in read],
         },
-        schema_overrides={"recorded_at": pl.Datetime("us", "UTC")},
+        schema_overrides={"recorded_at": pl.Datetime("us", "UTC"), "bytes": pl.Int64},
     )
+
+
+def _size(path: Path) -> int | None:
+    """Bytes of a file; None for a link that leads nowhere, whose missing header is a notice."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
 
 
 def _header_or_error(path: Path) -> Header | DataError:

@@ -6,6 +6,7 @@ executes a notebook uses it too.
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 import sysconfig
@@ -23,8 +24,8 @@ _WARNING = re.compile(r"^.*\b\w*Warning: ", re.MULTILINE)
 Hidden = Sequence[tuple[str, str]]
 
 
-def hidden_paths(root: Path, run_dir: Path) -> list[tuple[str, str]]:
-    """Folders of this machine and what stands for them, longest first: site-packages, Python, project, run, home."""
+def hidden_paths(root: Path, run_dir: Path, data_root: Path | None = None) -> list[tuple[str, str]]:
+    """Folders of this machine and what stands for them, longest first: packages, Python, project, run, data, home."""
     paths = sysconfig.get_paths()
     pairs = {
         str(run_dir.parent): "",
@@ -41,6 +42,8 @@ def hidden_paths(root: Path, run_dir: Path) -> list[tuple[str, str]]:
     if run_dir.parent.is_relative_to(root):
         pairs.pop(str(run_dir.parent), None)
         pairs[str(root)] = ""
+    if data_root is not None and not data_root.is_relative_to(root):
+        pairs[str(data_root)] = data_root.name
     long_enough = [(path, short) for path, short in pairs.items() if len(Path(path).parts) > 1]
     return sorted(long_enough, key=lambda pair: (-len(pair[0]), pair))
 
@@ -95,7 +98,7 @@ def tidy(nb: dict[str, Any], hidden: Hidden) -> tuple[list[str], int]:
         if cell["cell_type"] != "code":
             continue
         outputs = []
-        for output in cell.get("outputs", []):
+        for output in _merge_streams(cell.get("outputs", [])):
             if output["output_type"] == "stream":
                 output["text"], redrawn = split_progress(output["text"], drop=output["name"] == "stderr")
                 progress += redrawn
@@ -145,6 +148,23 @@ def add_banner(nb: dict[str, Any], text: str) -> None:
         "source": f"**This notebook did not run to its end.** {text}",
     }
     nb["cells"].insert(0, banner)
+
+
+def _merge_streams(outputs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Outputs with neighbouring pieces of a stream joined, stdout before stderr: how they were cut and mixed is chance."""
+    merged: list[dict[str, Any]] = []
+    for is_stream, group in itertools.groupby(outputs, key=lambda output: output["output_type"] == "stream"):
+        if not is_stream:
+            merged.extend(group)
+            continue
+        texts: dict[str, list[str]] = {}
+        for output in group:
+            texts.setdefault(output["name"], []).append(output["text"])
+        merged += [
+            {"output_type": "stream", "name": name, "text": "".join(texts[name])}
+            for name in sorted(texts, reverse=True)
+        ]
+    return merged
 
 
 def _lines(text: str) -> list[str]:

@@ -114,21 +114,22 @@ class Client(PapermillNotebookClient):
             try:
                 self.execute_cell(cell, index)
             except CellExecutionError as error:
-                self._cell_error(error)
+                self._cell_error(error, cell)
                 return
             except (DeadKernelError, CellTimeoutError, KeyboardInterrupt) as error:
                 self.failure = self._no_answer(error)
                 return
         self.stopped = None
 
-    def _cell_error(self, error: CellExecutionError) -> None:
+    def _cell_error(self, error: CellExecutionError, cell: NotebookNode) -> None:
         name, value = error.ename, error.evalue
         if name == "SystemExit" and value.lower().startswith(NOTHING_TO_DO):
             self.note = value
             return
         if name == "SystemExit":
             value = f"the cell called sys.exit({value}); the cells after it did not run"
-        self.failure = {"ename": name, "evalue": value, "traceback": error.traceback}
+        lines = [line for output in cell.outputs if output.output_type == "error" for line in output.traceback]
+        self.failure = {"ename": name, "evalue": value, "traceback": "\n".join(lines)}
 
     def _no_answer(self, error: BaseException) -> dict[str, Any]:
         if isinstance(error, KeyboardInterrupt):

@@ -41,8 +41,11 @@ LIBRARIES = (
 ).split()
 #: Files of the package that draw the page only: a notebook need not run again when they change.
 PAGE_FILES = (
-    *(f"report/{name}" for name in ("render.py", "chapter.py", "frame.py", "markdown.py", "provenance.py", "page.css", "page.js")),
-    *("cli.py", "check.py", "init.py"),
+    *(
+        f"report/{name}"
+        for name in ("render.py", "chapter.py", "frame.py", "provenance.py", "markdown.py", "page.css", "page.js")
+    ),
+    *("cli.py", "check.py", "init.py", "report/console.py"),
 )
 #: Keys of the record that differ between two runs of the same study.
 TIMES = ("started", "finished", "seconds")

@@ -115,6 +115,11 @@ class _Work:
         """The project: the folder that has ``notebooks/``."""
         return project_root(self.recipe_path)
 
+    @property
+    def data_root(self) -> Path:
+        """Folder of the recorded files."""
+        return Run(self.recipe, self.recipe_path, self.run_dir, "").data_root.resolve()
+
     def entry(self, name: str) -> dict[str, Any]:
         """The record of one notebook."""
         return next(e for e in self.doc["notebooks"] if e["name"] == name)
@@ -250,7 +255,7 @@ class _Work:
             cwd=str(self.root),
             parameters={**step.given, "recipe": str(self.recipe_path), "run_dir": str(self.run_dir)},
             shown={**shown, **step.given},
-            hidden=hidden_paths(self.root, self.run_dir),
+            hidden=hidden_paths(self.root, self.run_dir, self.data_root),
             timeout=self.timeout,
         )
 

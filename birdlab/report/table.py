@@ -248,15 +248,16 @@ def _best(
 
 def to_html(layout: Layout, *, hues: Mapping[str, Hue], label: str, notes: Sequence[str] = ()) -> Html:
     """The scrolling box with the table, and the footnotes under it."""
+    if not layout.lines and not layout.published:
+        said = [el("span", "Nothing to list."), *[el("span", rich(note, hues)) for note in notes]]
+        return el("p", *_spaced(said), cls="bl-fn")
     n = len(layout.columns) + 1
     head = [el("th", _head(layout.head, hues), scope="col")]
     head += [
         el("th", _head(c, hues), scope="col", cls=None if c.kind == "text" else "n") for c in layout.columns.values()
     ]
     body = [_row(line, layout, hues) for line in layout.lines]
-    if not body:
-        body = [el("tr", el("td", "No rows.", colspan=n, cls="none"))]
-    parts = [el("thead", el("tr", *head)), el("tbody", *body)]
+    parts = [el("thead", el("tr", *head)), *([el("tbody", *body)] if body else [])]
     if layout.published:
         parts.append(el("tbody", *[_row(line, layout, hues) for line in layout.published], cls="pub"))
     cls = "bl-t" + (" sortable" if len(layout.lines) > 1 else "") + (" wide" if n > MANY else "")
