@@ -36,3 +36,13 @@ def demo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if done.returncode:
         pytest.fail(f"the demo did not run: {done.stderr[-3000:]}")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def pillow_as_it_was():
+    """A test that imports ultralytics itself leaves Pillow's ``Image.open`` replaced; the next test gets its own back."""
+    from PIL import Image
+
+    own = Image.open
+    yield
+    Image.open = own

@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import pickle
+import subprocess
+import sys
 import zipfile
 from collections import defaultdict
 from pathlib import Path
@@ -498,3 +500,15 @@ def test_openvino_reproduces_given_counts(real_data: Path, tmp_path: Path) -> No
             )
             assert near > 0.99
     assert made["speed"]["precision"].to_list() == ["int8", "int8"]
+
+
+def test_importing_ultralytics_leaves_the_process_as_it_was(tmp_path):
+    """Its own import replaces Pillow's Image.open; then a broken picture would end in an attempt to install a package."""
+    code = (
+        "import cv2\nfrom PIL import Image\nown, n = Image.open, cv2.getNumThreads()\n"
+        "from birdlab.inference.checkpoint import import_ultralytics\nimport_ultralytics()\n"
+        "print(Image.open is own, cv2.getNumThreads() == n)"
+    )
+    env = {**os.environ, "YOLO_CONFIG_DIR": str(tmp_path), "YOLO_OFFLINE": "True"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert done.stdout.splitlines()[-1] == "True True", done.stderr

@@ -42,6 +42,21 @@ _LOAD_ERRORS = (
 _PATHS = {f"{module}.{kind}" for module in ("pathlib", "pathlib._local") for kind in ("PosixPath", "WindowsPath")}
 
 
+def import_ultralytics() -> None:
+    """Import ultralytics and undo what the import does to the whole process.
+
+    It takes OpenCV's threads away and puts a function of its own in place of Pillow's ``Image.open``, which answers a
+    picture that cannot be read with an attempt to install something.
+    """
+    import cv2
+    from PIL import Image
+
+    threads, own = cv2.getNumThreads(), Image.open
+    importlib.import_module("ultralytics.utils.patches")
+    cv2.setNumThreads(threads)
+    Image.open = own
+
+
 def load_checkpoint(path: Path, *, trust: bool = False) -> dict[str, Any]:
     """The checkpoint as ultralytics saves it: a mapping with the network under ``ema`` or ``model``.
 
@@ -53,6 +68,7 @@ def load_checkpoint(path: Path, *, trust: bool = False) -> dict[str, Any]:
         DataError: not a checkpoint; it names classes or functions beyond the known ones (they are listed); or it holds
             weights without a network.
     """
+    import_ultralytics()
     import torch
 
     names, called = scan(path)

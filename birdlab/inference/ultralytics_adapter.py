@@ -14,7 +14,7 @@ import numpy as np
 
 from birdlab.errors import DataError, Problem
 from birdlab.inference import device as devices
-from birdlab.inference.checkpoint import load_checkpoint
+from birdlab.inference.checkpoint import import_ultralytics, load_checkpoint
 from birdlab.inference.detector import Boxes, PredictError, Prediction, finish
 from birdlab.inference.weights import Weights, missing_package, versions
 from birdlab.recipe import Model
@@ -233,14 +233,10 @@ def _precision(weights: Weights, *, half: bool) -> str:
 
 def _load(model: Model, weights: Weights, cache: Path) -> Any:
     try:
-        import cv2
         import torch  # noqa: F401
 
-        threads = cv2.getNumThreads()
+        import_ultralytics()
         from ultralytics import YOLO
-
-        # The import takes OpenCV's threads away from the whole process.
-        cv2.setNumThreads(threads)
     except ImportError as error:
         raise missing_package(error.name or "ultralytics", "to run these weights") from error
     try:
