@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
+OWN_OPEN = Image.open
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -41,8 +43,6 @@ def demo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def pillow_as_it_was():
     """A test that imports ultralytics itself leaves Pillow's ``Image.open`` replaced; the next test gets its own back."""
-    from PIL import Image
-
-    own = Image.open
+    Image.open = OWN_OPEN
     yield
-    Image.open = own
+    Image.open = OWN_OPEN
