@@ -69,14 +69,13 @@ def timeline(session: Session, perches: list[Perch], n_frames: int) -> list[list
                 if len(here) >= wanted:
                     break
                 if individual not in here:
-                    here[int(individual)] = _arrive(session, rng, perches, here, int(individual), cast[individual])
+                    here[int(individual)] = _arrive(rng, perches, here, int(individual), cast[individual])
             here = {k: _stir(p, rng) for k, p in here.items()}
         frames.append([here[k] for k in sorted(here)])
     return frames
 
 
 def _arrive(
-    session: Session,
     rng: np.random.Generator,
     perches: list[Perch],
     here: dict[int, Placed],

@@ -2,7 +2,7 @@
 
 The training sessions have other seeds and other sites than the demo study, and milder light, blur and clutter than its
 hardest sessions. Both detectors learn on tiles, at the pixel scale at which they will later see whole frames.
-Needs the ``infer`` extra (torch, ultralytics); on two CPU cores it takes about half an hour.
+Needs the ``infer`` extra (torch, ultralytics); on two CPU cores it takes ten to twenty minutes.
 """
 
 from __future__ import annotations
