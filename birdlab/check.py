@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,11 @@ def check_command(args: argparse.Namespace) -> int:
     Returns:
         0 when nothing is wrong, 2 for problems of a recipe or a notebook, 3 for problems of data only.
     """
-    found = [pair for path in args.paths for pair in findings(path, args.against)]
+    found = [
+        (code, replace(problem, file=problem.file or str(path)))
+        for path in args.paths
+        for code, problem in findings(path, args.against)
+    ]
     errors = [(code, problem) for code, problem in found if not isinstance(problem, Note)]
     notes = [problem for _, problem in found if isinstance(problem, Note)]
     if args.json:

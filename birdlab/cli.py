@@ -50,7 +50,38 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"birdlab {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    run = commands.add_parser("run", help="execute a recipe's notebooks in order and write the report")
+    _run_arguments(commands.add_parser("run", help="execute a recipe's notebooks in order and write the report"))
+
+    report = commands.add_parser("report", help="write report.html again from what a run left; executes nothing")
+    report.add_argument("run", type=Path, metavar="RUN", help="folder of a run")
+    report.set_defaults(work=_report)
+
+    init = commands.add_parser("init", help="look at a folder and write a recipe and a manifest for it")
+    _init_arguments(init)
+    init.set_defaults(work=_init)
+
+    check = commands.add_parser(
+        "check", help="every problem of a recipe, manifest, data file or notebook in one list; runs nothing"
+    )
+    check.add_argument("paths", type=Path, nargs="+", metavar="PATH")
+    check.add_argument("--against", type=Path, metavar="GT.json", help="ground truth that a results file belongs to")
+    check.add_argument("--json", action="store_true", help="print one JSON object")
+    check.set_defaults(work=_check)
+
+    score = commands.add_parser("score", help="one evaluation without a notebook")
+    kinds = score.add_subparsers(title="kinds", metavar="KIND", required=True)
+    _detection_arguments(kinds.add_parser("detection", help="boxes and masks against COCO ground truth"))
+    difficulty = kinds.add_parser("difficulty", help="what makes birds be missed: recall by factor and the joint model")
+    difficulty.add_argument("instances", type=Path, metavar="INSTANCES.csv", help="one bird per line")
+    difficulty.add_argument(
+        "--preset", choices=("default", "bluebird"), default="default", help="quantiles of the bins (default: thirds)"
+    )
+    difficulty.add_argument("--json", action="store_true", help="print one JSON object")
+    difficulty.set_defaults(work=_score_difficulty)
+    return parser
+
+
+def _run_arguments(run: argparse.ArgumentParser) -> None:
     run.add_argument("recipe", type=Path, metavar="RECIPE")
     run.add_argument(
         "--out", type=Path, metavar="DIR", help="folder of the run (default: beside the recipe, named like it)"
@@ -77,25 +108,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.set_defaults(work=_run)
 
-    report = commands.add_parser("report", help="write report.html again from what a run left; executes nothing")
-    report.add_argument("run", type=Path, metavar="RUN", help="folder of a run")
-    report.set_defaults(work=_report)
 
-    init = commands.add_parser("init", help="look at a folder and write a recipe and a manifest for it")
-    _init_arguments(init)
-    init.set_defaults(work=_init)
-
-    check = commands.add_parser(
-        "check", help="every problem of a recipe, manifest, data file or notebook in one list; runs nothing"
-    )
-    check.add_argument("paths", type=Path, nargs="+", metavar="PATH")
-    check.add_argument("--against", type=Path, metavar="GT.json", help="ground truth that a results file belongs to")
-    check.add_argument("--json", action="store_true", help="print one JSON object")
-    check.set_defaults(work=_check)
-
-    score = commands.add_parser("score", help="one evaluation without a notebook")
-    kinds = score.add_subparsers(title="kinds", metavar="KIND", required=True)
-    detection = kinds.add_parser("detection", help="boxes and masks against COCO ground truth")
+def _detection_arguments(detection: argparse.ArgumentParser) -> None:
     detection.add_argument("truth", type=Path, metavar="GT.json")
     detection.add_argument("predictions", type=Path, nargs="+", metavar="PRED.json")
     detection.add_argument("--iou", type=float, default=0.5, help="overlap that counts as a hit (default 0.5)")
@@ -117,7 +131,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     detection.add_argument("--json", action="store_true", help="print one JSON object")
     detection.set_defaults(work=_score_detection)
-    return parser
 
 
 def _init_arguments(init: argparse.ArgumentParser) -> None:
@@ -131,7 +144,9 @@ def _init_arguments(init: argparse.ArgumentParser) -> None:
         help="project folder that gets reports/ and data_manifests/ (default: here)",
     )
     init.add_argument(
-        "--session", metavar="HOW", help="what one recording session is: folder, file, one (all of it), or a pattern with one (group)"
+        "--session",
+        metavar="HOW",
+        help="what one recording session is: folder, file, one (all of it), or a pattern with one (group)",
     )
     init.add_argument("--site", metavar="HOW", help="where it was: a name, folder, or a pattern with one (group)")
     init.add_argument(
@@ -139,7 +154,9 @@ def _init_arguments(init: argparse.ArgumentParser) -> None:
         choices=("empty", "unlabelled"),
         help="a picture without labels: looked at and no bird (empty), or not looked at (unlabelled)",
     )
-    init.add_argument("--truth", metavar="FILE", help="label file that is the truth, where several label the same pictures")
+    init.add_argument(
+        "--truth", metavar="FILE", help="label file that is the truth, where several label the same pictures"
+    )
     init.add_argument("--licence", help="licence of the data, e.g. CC0-1.0")
     init.add_argument("--source", help="where the data come from")
     init.add_argument("--yes", action="store_true", help="ask nothing, take the defaults and say which")
@@ -181,6 +198,12 @@ def _check(args: argparse.Namespace) -> int:
 
 def _score_detection(args: argparse.Namespace) -> int:
     from birdlab.detection.command import score_command
+
+    return score_command(args)
+
+
+def _score_difficulty(args: argparse.Namespace) -> int:
+    from birdlab.difficulty.command import score_command
 
     return score_command(args)
 

@@ -55,10 +55,10 @@ def session_samples(frames: pl.DataFrame, media: pl.DataFrame, labels: pl.DataFr
         if image is None:
             continue
         truth = _of(labels.filter(~pl.col("is_ignored")), row["frame_id"])
-        caption = (
-            f"{row['video_id']}" + (f", {row['site_id']}" if row["site_id"] else "") + f": {_birds(row['n_birds'])}"
-        )
-        alt = f"Frame of session {row['video_id']} with {_birds(row['n_birds'])} labelled"
+        looked = row["label_state"] != "unlabelled"
+        said = _birds(row["n_birds"]) if looked else "not looked at"
+        caption = f"{row['video_id']}" + (f", {row['site_id']}" if row["site_id"] else "") + f": {said}"
+        alt = f"Frame of session {row['video_id']}{f' with {said} labelled' if looked else f', {said}'}"
         panels.append(_panel(image, None, [_box(t, "label") for t in truth], caption, alt, "small", SMALL))
     return panels
 

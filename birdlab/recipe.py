@@ -18,6 +18,9 @@ from birdlab.errors import ParameterError, Problem
 
 Split = Literal["train", "val", "test", "diagnostic", "application"]
 Probability = Annotated[float, Field(ge=0, le=1)]
+#: What can name a folder, and a model in a sentence: no separator, control character or curly bracket, no dot in
+#: front, no blank at an end.
+_MODEL_NAME = r"^[^\s./\\{}\x00-\x1f\x7f]([^/\\{}\x00-\x1f\x7f]*[^\s/\\{}\x00-\x1f\x7f])?$"
 
 
 class _Strict(BaseModel):
@@ -41,9 +44,9 @@ class Media(_Strict):
     @model_validator(mode="after")
     def _one_kind(self) -> Media:
         if (self.images is None) == (self.videos is None):
-            raise ValueError("give either images or videos")
+            raise ValueError("both or neither of images and videos; expected one of them")
         if self.stride and self.rate:
-            raise ValueError("give either stride or rate")
+            raise ValueError("both stride and rate; expected one of them")
         return self
 
     @field_validator("use")
@@ -60,9 +63,9 @@ class Media(_Strict):
             try:
                 groups = re.compile(value).groups
             except re.error as error:
-                raise ValueError(f"not a regular expression: {error}") from error
+                raise ValueError(f"{value!r}: {error}; expected a regular expression") from error
             if groups != 1:
-                raise ValueError(f"a pattern needs exactly one group in brackets, this one has {groups}")
+                raise ValueError(f"{value!r} with {groups} groups; expected a pattern with one group in brackets")
         return value
 
 
@@ -89,19 +92,21 @@ class Data(_Strict):
     made: bool = False  #: the data are made, not recorded; said wherever they are shown
     media: list[Media] = Field(default_factory=list)
     labels: list[Labels] = Field(default_factory=list)
-    categories: list[str] = Field(default_factory=lambda: ["bird"])  #: classes that are scored
+    categories: Annotated[list[str], Field(min_length=1)] = Field(
+        default_factory=lambda: ["bird"]
+    )  #: classes that are scored
 
     @model_validator(mode="after")
     def _something(self) -> Data:
         if self.generator is None and not self.media:
-            raise ValueError("give media (images or videos)")
+            raise ValueError("no media; expected images or videos")
         return self
 
 
 class Model(_Strict):
     """One detector: weights to run, or predictions made elsewhere."""
 
-    name: Annotated[str, Field(min_length=1, pattern=r"^[^/\\]+$")]
+    name: Annotated[str, Field(pattern=_MODEL_NAME)]
     weights: str | None = None  #: .pt, .onnx or OpenVINO folder; ``birdlab:NAME`` for a detector of the demo
     predictions: str | None = None  #: file with detections made elsewhere
     format: Literal["coco", "megadetector", "yolo"] = "coco"  #: of the predictions file
@@ -119,21 +124,34 @@ class Model(_Strict):
     @model_validator(mode="after")
     def _one_source(self) -> Model:
         if (self.weights is None) == (self.predictions is None):
-            raise ValueError("give either weights or predictions")
+            raise ValueError("both or neither of weights and predictions; expected one of them")
         return self
 
 
 class Scoring(_Strict):
     """The conventions behind every detection number."""
 
-    splits: list[Split] = Field(default_factory=lambda: ["test"])  #: frames that are scored
+    splits: Annotated[list[Split], Field(min_length=1)] = Field(
+        default_factory=lambda: ["test"]
+    )  #: frames that are scored
     iou: Annotated[float, Field(gt=0, le=1)] = 0.5
     conf: Probability = 0.25
     max_dets: Annotated[int, Field(ge=1)] = 100
     engine: Literal["hotcoco", "pycocotools"] = "hotcoco"
     class_agnostic: bool = False
-    thin_s: Annotated[float, Field(ge=0)] = 0.0  #: second row with frames at least this far apart, s; 0: no such row
+    thin_s: Annotated[float, Field(ge=0)] | None = None
+    #: second row with frames at least this far apart, s; not given: 10 where frames lie closer than that; 0: no such row
     published: list[Literal["western_bluebird"]] = Field(default_factory=list)  #: reference rows to print beside
+
+
+class Difficulty(_Strict):
+    """The conventions of the analysis of misses."""
+
+    preset: Literal["default", "bluebird"] = "default"  #: quantiles of the bins: thirds, or .33 and .66
+    min_n: Annotated[int, Field(ge=1)] = 20  #: birds that a bin needs to be the worst or the best
+    n_permutations: Annotated[int, Field(ge=0)] = 2000  #: of outcomes within sessions, at least; 0: no tests
+    split_strata: bool = True  #: take a session apart where its camera was nudged or its light changed to infrared
+    factors: Literal["bluebird-local", "bluebird-global"] = "bluebird-local"  #: factors of the joint model
 
 
 class Recipe(_Strict):
@@ -142,13 +160,14 @@ class Recipe(_Strict):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]  #: also the name of the run's folder
     title: str = ""
     description: str = ""
-    seed: int = 1
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
     device: str = "auto"  #: auto, cpu, cuda, cuda:0, mps
     shard_size: Annotated[int, Field(ge=1)] = 32  #: frames per resumable piece of work
     data: Data
     models: list[Model] = Field(default_factory=list)
     scoring: Scoring = Field(default_factory=Scoring)
-    notebooks: list[str | dict[str, dict[str, Any]]] = Field(
+    difficulty: Difficulty = Field(default_factory=Difficulty)
+    notebooks: Annotated[list[str | dict[str, dict[str, Any]]], Field(min_length=1)] = Field(
         default_factory=lambda: ["00_data_audit", "01_inference", "02_detection", "10_summary"]
     )  #: in order; a mapping gives parameters: ``- 02_detection: {n_panels: 6}``
 
@@ -157,11 +176,11 @@ class Recipe(_Strict):
         names = [m.name for m in self.models]
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:
-            raise ValueError(f"two models are called {', '.join(twice)}")
+            raise ValueError(f"two models called {', '.join(twice)}; expected a name of its own for each")
         notebooks = [name for name, _ in self.steps()]
         again = sorted({n for n in notebooks if notebooks.count(n) > 1})
         if again:
-            raise ValueError(f"listed twice: {', '.join(again)}")
+            raise ValueError(f"notebooks listed twice: {', '.join(again)}; expected each once")
         return self
 
     def steps(self) -> list[tuple[str, dict[str, Any]]]:
@@ -183,16 +202,16 @@ def parse_range(text: str) -> tuple[float, float]:
     """
     parts = re.split(r"\s*[-–—]\s*", text.strip())
     if len(parts) != 2:
-        raise ValueError(f"{text!r} is not a range like 00:00-07:00")
+        raise ValueError(f"{text!r}; expected a range like 00:00-07:00")
     lo, hi = (_clock(part, text) for part in parts)
     if hi <= lo:
-        raise ValueError(f"{text!r} ends before it begins")
+        raise ValueError(f"{text!r}, which ends before it begins; expected a range like 00:00-07:00")
     return lo, hi
 
 
 def _clock(part: str, text: str) -> float:
     if not re.fullmatch(r"(\d+:)?\d{1,3}:[0-5]\d(\.\d+)?", part):
-        raise ValueError(f"{text!r} is not a range like 00:00-07:00")
+        raise ValueError(f"{text!r}; expected a range like 00:00-07:00")
     seconds = 0.0
     for piece in part.split(":"):
         seconds = seconds * 60 + float(piece)
@@ -221,15 +240,13 @@ def load_recipe(path: str | Path) -> Recipe:
         raw = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
+        found = getattr(error, "problem", None) or getattr(error, "reason", None) or "text that is not YAML"
+        line = mark.line + 1 if mark else None
         raise ParameterError(
-            Problem(
-                "not_yaml",
-                getattr(error, "problem", None) or "text that is not YAML",
-                "YAML",
-                file=where,
-                line=mark.line + 1 if mark else None,
-            )
+            Problem("not_yaml", found.removeprefix("found "), "YAML", file=where, line=line)
         ) from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of brackets
+        raise ParameterError(Problem("not_yaml", str(error), "YAML", file=where)) from error
     if not isinstance(raw, dict):
         raise ParameterError(
             Problem("not_a_recipe", type(raw).__name__, "a mapping with name, data, models", file=where)
@@ -252,20 +269,41 @@ def _problem(error: dict[str, Any], source: str) -> Problem:
         near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
         remedy = f"did you mean {near[0]}?" if near else ""
         return Problem("unknown_key", "an unknown key", "one of " + ", ".join(known), remedy, file=source, key=key)
-    found = "nothing" if error["type"] == "missing" else repr(error["input"])
-    return Problem("bad_value", found[:200], error["msg"].removeprefix("Value error, "), file=source, key=key or None)
+    said = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if error["type"] == "value_error":
+        found, _, expected = said.rpartition("; expected ")
+    else:
+        found = "nothing" if error["type"] == "missing" else repr(error["input"])
+        expected = "a value" if error["type"] == "missing" else said
+    return Problem("bad_value", found[:200], expected, file=source, key=key or None)
 
 
 def _known_keys(loc: tuple[int | str, ...]) -> list[str]:
     model: Any = Recipe
     inner = {"data": Data, "media": Media, "labels": Labels, "models": Model, "scoring": Scoring}
+    inner |= {"difficulty": Difficulty}
     for part in loc:
         model = inner.get(str(part), model)
     return sorted(model.model_fields)
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader with the scalars of YAML 1.2: ``yes``, ``no``, ``on``, ``07:00`` and ``007`` stay text, ``1e-5`` is a number."""
+    """SafeLoader with the scalars of YAML 1.2: ``yes``, ``no``, ``on``, ``07:00`` and ``007`` stay text, ``1e-5`` is a number.
+
+    A key that is given twice is refused; PyYAML would keep the last one and say nothing.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping, if no key is in it twice (a merge, ``<<``, may be)."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {key.value} a second time", key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 _Loader.yaml_implicit_resolvers = {

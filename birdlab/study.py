@@ -36,13 +36,32 @@ BUILDERS: dict[str, str] = {
     "inference_notices": "birdlab.inference.predict:build",
     "matches": "birdlab.detection.study:build",
     "metrics_detection": "birdlab.detection.study:build",
+    "factors": "birdlab.difficulty.factors:build",
+    "frame_facts": "birdlab.difficulty.factors:build",
+    "factor_settings": "birdlab.difficulty.factors:build",
+    "factor_notices": "birdlab.difficulty.factors:build",
+    "instances": "birdlab.difficulty.study:build_instances",
+    "difficulty_bins": "birdlab.difficulty.study:build",
+    "difficulty_factors": "birdlab.difficulty.study:build",
+    "difficulty_slices": "birdlab.difficulty.study:build",
+    "difficulty_pairs": "birdlab.difficulty.study:build",
+    "error_types": "birdlab.difficulty.study:build",
+    "missed_birds": "birdlab.difficulty.study:build",
+    "calibration_bins": "birdlab.difficulty.study:build",
+    "calibration": "birdlab.difficulty.study:build",
+    "metrics_difficulty": "birdlab.difficulty.study:build",
 }
 #: What a builder's result depends on, beside the recipe's ``data``: recipe sections and other tables.
 DEPENDS: dict[str, tuple[str, ...]] = {
     "birdlab.readers.study:build": (),
     "birdlab.inference.predict:build": ("models", "frames"),
     "birdlab.detection.study:build": ("scoring", "models", "labels", "predictions"),
+    "birdlab.difficulty.factors:build": ("scoring", "frames", "labels"),
+    "birdlab.difficulty.study:build_instances": ("factors", "matches"),
+    "birdlab.difficulty.study:build": ("difficulty", "instances"),
 }
+#: Notebooks without which a table takes no part in ``metrics``: it costs a look at every picture.
+ONLY_WITH: dict[str, tuple[str, ...]] = {"metrics_difficulty": ("03_difficulty", "04_difficulty_model")}
 
 
 @dataclass(frozen=True)
@@ -83,14 +102,16 @@ class Run:
     def table(self, name: str) -> pl.DataFrame:
         """The table called ``name``, read from the run's folder or made now.
 
-        ``metrics`` is every ``metrics_*`` table of the run in one frame.
+        ``metrics`` is every ``metrics_*`` table of the run's notebooks in one frame.
 
         Raises:
             ParameterError: no table has that name.
             DataError: the files it is made from are missing or wrong.
         """
         if name == "metrics":
-            parts = [self.table(n) for n in BUILDERS if n.startswith("metrics_")]
+            listed = {step for step, _ in self.recipe.steps()}
+            wanted = [n for n in BUILDERS if n.startswith("metrics_") and (listed & set(ONLY_WITH.get(n, listed)))]
+            parts = [self.table(n) for n in wanted]
             return pl.concat(parts, how="diagonal_relaxed") if parts else schemas.empty("metrics")
         if name not in BUILDERS:
             saved = self.dir / "tables" / f"{name}.parquet"

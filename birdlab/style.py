@@ -25,7 +25,6 @@ DPI = 200  #: of saved PNG: two pixels for each CSS pixel
 N_COLOURS = 128  #: palette of a saved PNG
 
 INK, SOFT, EDGE, GRID = "#1D2126", "#5C636B", "#9AA1A8", "#EEF0F2"
-GREY_RAMP = ("#F7F8F9", "#2A2F35")  #: ends of the one ramp for matrices
 
 
 @dataclass(frozen=True)

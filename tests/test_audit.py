@@ -148,3 +148,32 @@ def test_doubtful_labels_are_named_by_kind():
 def test_repeated_files():
     media = pl.DataFrame({"media_id": ["b", "a", "c"], "sha256": ["x", "x", "y"]})
     assert audit.repeated_files(media).row(0) == ("x", "a; b", 2)
+
+
+def test_a_sample_that_nobody_looked_at_is_not_called_without_birds(tmp_path):
+    import cv2
+
+    from birdlab import panels
+
+    cv2.imwrite(str(tmp_path / "x.png"), np.zeros((100, 200, 3), np.uint8))
+    frames = frames_of(("a", "s1", "", "test", "empty"), ("b", "s2", "", "test", "unlabelled"))
+    rows = [
+        {"media_id": i, "video_id": i, "dataset": "d", "kind": "image", "path": str(tmp_path / "x.png")} for i in "ab"
+    ]
+    media = schemas.validate("media", pl.DataFrame(rows))
+    said = [(p.caption, p.alt) for p in panels.session_samples(frames, media, schemas.empty("labels"))]
+    assert said == [
+        ("s1: no bird", "Frame of session s1 with no bird labelled"),
+        ("s2: not looked at", "Frame of session s2, not looked at"),
+    ]
+
+
+def test_the_answer_of_a_study_without_labels_is_that_nothing_can_be_scored():
+    from birdlab.chapters import audit as words
+
+    none = (schemas.empty("labels"), pl.DataFrame(schema={"kind": pl.String}), pl.DataFrame())
+    frames = frames_of(("a", "s1", "", "test", "unlabelled"), ("b", "s2", "", "test", "unlabelled"))
+    assert "not scored" in words.answer(frames, *none, made=False)[1]
+    assert "One split" in words.answer(frames_of(("a", "s1", "", "test", "empty")), *none, made=False)[1]
+    title = words.sessions_title(audit.summarise(frames, none[0], by=["video_id"]))
+    assert title == "2 sessions, none with a labelled bird."

@@ -359,6 +359,13 @@ class TestCommand:
         out = capsys.readouterr().out
         assert out.count("error  ") == 2 and out.endswith("2 errors in 2 paths\n")
 
+    def test_every_line_names_its_path(self, study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        recipe = study / "reports/s.yaml"
+        other = write(study / "reports/t.yaml", recipe.read_text().replace("session: folder", "#"))
+        main(["check", str(recipe), str(other)])
+        lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("note ", "error "))]
+        assert lines and all(str(recipe) in line or str(other) in line for line in lines)
+
     def test_against(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         gt, pred = write(tmp_path / "gt.json", TRUTH), write(tmp_path / "p.json", [HIT | {"image_id": 2}])
         assert main(["check", str(pred), "--against", str(gt)]) == 3

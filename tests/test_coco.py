@@ -111,6 +111,11 @@ def test_an_area_that_fits_neither_box_nor_mask_is_said(save):
         ({"segmentation": {"size": [10, 10], "counts": [100]}}, "mask_size", "segmentation", "size [10, 10]"),
         ({"segmentation": {"size": [100, 200], "counts": [100]}}, "bad_mask", "segmentation", "add up to 100"),
         ({"segmentation": {"size": [100, 200], "counts": "!!"}}, "bad_mask", "segmentation", "RLE"),
+        ({"segmentation": {"size": [100, 200], "counts": "\u00ff"}}, "bad_mask", "segmentation", "RLE"),
+        ({"segmentation": {"size": [100, 200], "counts": "o" * 40}}, "bad_mask", "segmentation", "cut off"),
+        ({"segmentation": {"size": [100, 200], "counts": "o" * 40 + "0"}}, "bad_mask", "segmentation", "50 bits"),
+        ({"segmentation": {"size": [100, 200], "counts": "54"}}, "bad_mask", "segmentation", "add up to"),
+        ({"segmentation": {"size": [100, 200], "counts": ""}}, "bad_mask", "segmentation", "add up to 0"),
         ({"segmentation": [[1, 2, 3, 4]]}, "bad_mask", "segmentation", "polygon of 4 numbers"),
         ({"segmentation": [[1, 2, 3, 4, float("nan"), 5]]}, "bad_mask", "segmentation", "not lists of numbers"),
         ({"segmentation": "x"}, "bad_mask", "segmentation", "a segmentation that is str"),
@@ -428,3 +433,29 @@ def test_real_files(real_data):
     assert truth.labels["mask_rle"].null_count() == 0
     found, warnings = read_results(crops / "preds_yolo11n_int8_openvino.json", truth, model="m")
     assert (found.height, warnings) == (396, [])
+
+
+@pytest.mark.parametrize("width", [0, -1, 10**18])
+def test_a_size_that_is_none_is_named_and_masks_of_it_do_not_crash(save, width):
+    polygon = annotation(segmentation=[[10, 20, 60, 20, 10, 60]])
+    truth = truth_of(images=[{"id": 1, "file_name": "a.jpg", "width": width, "height": 100}], annotations=[polygon])
+    with pytest.raises(DataError, match=f"width: found {width}; expected 1 to 1,000,000 pixels"):
+        read_ground_truth(save(truth))
+
+
+def test_masks_too_large_for_coco_are_refused(save):
+    image = {"id": 1, "file_name": "a.tif", "width": 100_000, "height": 100_000}
+    for mask in ([[10, 20, 60, 20, 10, 60]], {"size": [100_000, 100_000], "counts": [10**10]}):
+        path = save(truth_of(images=[image], annotations=[annotation(segmentation=mask)]))
+        with pytest.raises(DataError, match="a mask of 10,000,000,000 pixels"):
+            read_ground_truth(path)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 1.0])
+def test_run_length_text_of_any_mask_is_read_and_a_cut_one_is_not(share):
+    pixels = np.random.default_rng(3).random((211, 307)) < share
+    rle = coco_mask.encode(np.asfortranarray(pixels.astype(np.uint8)))
+    text = rle["counts"].decode()
+    assert json.loads(rle_text({"size": [211, 307], "counts": text}, (211, 307)))["counts"] == text
+    with pytest.raises(ValueError, match="cut off|add up"):
+        rle_text({"size": [211, 307], "counts": text[:-1]}, (211, 307))

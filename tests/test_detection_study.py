@@ -250,6 +250,21 @@ def test_thinned_frames_are_a_second_row() -> None:
     assert "no frame has a time" in without.filter(group="thinned")["reason"][0]
 
 
+def test_adjacent_frames_are_thinned_unasked() -> None:
+    frames = [frame(f"v#{i}", media_id="v", frame_index=i, time_s=4.0 * i) for i in range(6)]
+    labels = [bird(str(i), f"v#{i}") for i in range(6)]
+    metrics = built(make_run(frames, labels, [found("0", "v#0")]))[1]
+    assert value(metrics, "n_frames", group="thinned", level="10 s") == 2  # at 0 and 12 s
+    off = built(make_run(frames, labels, [found("0", "v#0")], scoring={"thin_s": 0}))[1]
+    far = [f | {"time_s": 3 * f["time_s"]} for f in frames]
+    for without in (
+        off,
+        built(make_run(far, labels, [found("0", "v#0")]))[1],
+        built(make_run(FRAMES, LABELS, FOUND))[1],
+    ):
+        assert without.filter(group="thinned").is_empty()
+
+
 def test_second_labels_are_the_ceiling() -> None:
     second = [bird("1", "a.jpg", 4), bird("9", "b.jpg", 700)]
     table = schemas.TABLES["labels"].conform(pl.DataFrame(second))

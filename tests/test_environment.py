@@ -126,10 +126,38 @@ def test_ci_runs_make_test(project):
     assert (project / ".ci" / "run").read_text().rstrip().endswith("exec make test")
 
 
+def test_an_installed_package_holds_the_notebooks_where_the_runner_looks(project, tmp_path, monkeypatch):
+    """The wheel takes them in; a recipe in a folder without notebooks is then run with those."""
+    import birdlab
+    from birdlab.report.notebook import find_notebook
+
+    settings = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert settings["force-include"] == {"notebooks": "birdlab/notebooks"}
+    home = tmp_path / "site" / "birdlab"
+    (home / "notebooks").mkdir(parents=True)
+    (home / "notebooks" / "00_data_audit.ipynb").write_text("{}")
+    monkeypatch.setattr(birdlab, "__file__", str(home / "__init__.py"))
+    assert find_notebook("00_data_audit", tmp_path / "study.yaml").parent == home / "notebooks"
+
+
+def test_hooks_before_a_commit_use_the_environment_and_fetch_nothing(project):
+    hooks = [
+        hook
+        for repo in yaml.safe_load((project / ".pre-commit-config.yaml").read_text())["repos"]
+        for hook in repo["hooks"]
+    ]
+    assert [hook["id"] for hook in hooks] == ["ruff-check", "ruff-format", "nbstripout", "birdlab-check"]
+    assert {hook["language"] for hook in hooks} == {"system"}
+    assert all(hook["entry"].startswith(".venv/bin/") for hook in hooks)
+    checked = re.compile(hooks[-1]["files"])
+    for name in ("notebooks/02_detection.ipynb", "reports/demo.yaml", "data_manifests/demo/datapackage.json"):
+        assert checked.search(name) and (project / name).is_file()
+
+
 def test_no_machine_path_or_host_in_tracked_text(project):
     listed = subprocess.run(["git", "ls-files"], capture_output=True, text=True, cwd=project).stdout.split("\n")
     bad = re.compile(
-        "|".join(["/" + "work/", "/" + "root/", r"/" + r"home/[a-z]+/", "pypi" + r"\.org", "pythonhosted" + r"\.org"])
+        "|".join(["/" + "work/", "/" + "root/", r"/" + r"home/[a-z]+/", "pypi" + r"\.org", "python" + r"hosted\.org"])
     )
     for name in listed:
         path = project / name

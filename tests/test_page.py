@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import browser
 import fake_run
+import polars as pl
 import pytest
 from fake_run import HOSTILE, QUOTED, code, display, md, notebook, stream
 
@@ -232,17 +234,21 @@ def test_dead_kernel_without_any_output() -> None:
 
 
 def test_a_bare_record_renders() -> None:
-    Outline(render({}, {}))
-    Outline(render({"notebooks": {"02_detection": {"status": "complete"}}, "recipe": None, "git": None}, {}))
-    Outline(render({"notebooks": [None, {"name": "a/b"}, {"name": "x"}, {"name": "01_x"}]}, {"x": {"cells": [{}]}}))
+    assert Outline(render({}, {})).headings[0] == 1
+    bare = Outline(render({"notebooks": {"02_detection": {"status": "complete"}}, "recipe": None, "git": None}, {}))
+    assert "provenance" in bare.ids
+    odd = [None, {"name": "a/b"}, {"name": "x"}, {"name": "01_x"}]
+    assert "provenance" in Outline(render({"notebooks": odd}, {"x": {"cells": [{}]}})).ids
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="run.json"):
+    with pytest.raises(DataError, match=r"run\.json.*\. `birdlab run RECIPE` writes it"):
         render_run(tmp_path)
     (tmp_path / "run.json").write_text("{", encoding="utf-8")
     with pytest.raises(DataError):
         render_run(tmp_path)
+    with pytest.raises(DataError, match="found a file; expected the folder of a run"):
+        render_run(tmp_path / "run.json")
 
 
 # cells
@@ -295,7 +301,7 @@ def test_pictures_and_long_text_of_other_cells() -> None:
 
 def test_paths_are_shortened() -> None:
     text = chapter.clean_text(
-        'File "/srv/a/b/c/d.py", line 3\n/' 'root/x and C:\\Users\\me\\proj\\a\\b.py at and/or 3/4/2026'
+        'File "/srv/a/b/c/d.py", line 3\n/root/x and C:\\Users\\me\\proj\\a\\b.py at and/or 3/4/2026'
     )
     assert text == 'File "…/c/d.py", line 3\n~/x and C:\\Users\\me\\proj\\a\\b.py at and/or 3/4/2026'.replace(
         "C:\\Users\\me\\proj\\", "…/"
@@ -307,6 +313,23 @@ def test_an_own_output_cannot_be_forged_by_data(tmp_path: Path) -> None:
     shown = show.note(run, "<!--/shown--><script>alert(1)</script><!--shown-->")
     html = one(code("n", shown, stream("<script>alert(1)</script>\n", "stdout")))
     assert html.count("<script") == 1 and "&lt;!--/shown--&gt;" in html
+
+
+def test_a_name_that_looks_like_a_reference_stays_a_name(tmp_path: Path) -> None:
+    run = fake_run.open_run(tmp_path / "r", "02_detection")
+    frame = pl.DataFrame({"session": ["[[tab-x]]", "b"], "n": [1, 2]})
+    table = show.show_table(run, frame, id="tab-x", title="Two sessions.", caption="As [[tab-x]] says.")
+    html = one(code("n", table))
+    assert "[[tab-x]]" in re.findall(r"<th[^>]*>(.*?)</th>", unescape(html))
+    assert 'As <a href="#tab-x">Table 1</a> says.' in html
+
+
+@pytest.mark.browser
+def test_a_long_title_without_a_blank_does_not_stick_out(chromium: Any, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(render({"notebooks": [], "recipe": {"name": "nest_box_" * 9}}, {}), encoding="utf-8")
+    with browser.opened(chromium, path, width=375) as (tab, _):
+        assert tab.evaluate("document.scrollingElement.scrollWidth") <= 375
 
 
 def test_six_headlines_and_the_summary_first(tmp_path: Path) -> None:

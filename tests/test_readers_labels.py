@@ -21,7 +21,7 @@ from birdlab.errors import DataError
 from birdlab.readers.labelme import Shape, merge_shapes
 from birdlab.readers.labels import LabelSet, read_labels
 from birdlab.readers.names import index_names
-from birdlab.readers.yolo import parse_line, read_yolo, write_yolo
+from birdlab.readers.yolo import parse_line, read_yolo
 from birdlab.recipe import Labels
 
 SIZE = (200, 100)
@@ -162,7 +162,7 @@ def test_yolo_labels_of_an_unreadable_picture_are_counted(tmp_path: Path) -> Non
 
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_yolo_written_and_read_is_the_same(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_yolo_fractions_are_read_exactly(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     root = tmp_path_factory.mktemp("yolo")
     width, height = data.draw(st.integers(1, 9000)), data.draw(st.integers(1, 9000))
     fraction = st.floats(0, 1)
@@ -189,8 +189,14 @@ def test_yolo_written_and_read_is_the_same(tmp_path_factory: pytest.TempPathFact
     frames = frames_of("f/a.jpg", "f/b.jpg", size=(width, height)).with_columns(
         label_state=pl.Series(["labelled" if rows else "empty", "unlabelled"])
     )
-    paths = write_yolo(labels, frames, root / "labels", classes=["chick", "bird"])
-    assert [p.relative_to(root).as_posix() for p in paths] == ["labels/f/a.txt"]
+    text = ""
+    for r in rows:
+        centre = ((r["x"] + r["w"] / 2) / width, (r["y"] + r["h"] / 2) / height)
+        values = (*centre, r["w"] / width, r["h"] / height)
+        text += f"{['chick', 'bird'].index(r['category'])} " + " ".join(map(repr, values)) + "\n"
+    (root / "labels" / "f").mkdir(parents=True)
+    (root / "labels" / "f" / "a.txt").write_text(text)
+    (root / "labels" / "classes.txt").write_text("chick\nbird\n")
     found = read_yolo(root / "labels", frames, index_names(frames, root), classes=None)
     assert found.looked_at == {"f/a.jpg"}
     assert found.labels["category"].to_list() == labels["category"].to_list()
@@ -572,3 +578,37 @@ def test_a_name_is_never_matched_to_a_picture_that_lies_elsewhere(tmp_path: Path
 def test_names_written_on_a_mac_are_found(tmp_path: Path) -> None:
     composed, decomposed = "K\u00e4fig.jpg", "Ka\u0308fig.jpg"
     assert index_names(frames_of(decomposed), tmp_path).resolve(composed, tmp_path).frame_id == decomposed
+
+
+@pytest.mark.parametrize(
+    ("entry", "found"),
+    [
+        (None, r"images\[0\]: found None"),
+        ({"file": "a.jpg", "detections": {}}, "found detections that are dict"),
+        (
+            {"file": "a.jpg", "detections": [{"category": "1", "conf": 0.5, "bbox": None}]},
+            r"detections\[0\]: bbox None",
+        ),
+        ({"file": "a.jpg", "detections": [{"category": "1", "conf": 10**400, "bbox": [0, 0, 1, 1]}]}, "too large"),
+        (
+            {
+                "file": "a.jpg",
+                "detections": [{"category": "1", "conf": 0.5, "bbox": [0, 0, 1, 1], "classifications": [[]]}],
+            },
+            "out of range",
+        ),
+    ],
+)
+def test_odd_megadetector_entries_are_named(tmp_path: Path, entry: object, found: str) -> None:
+    path = tmp_path / "md.json"
+    path.write_text(json.dumps({"images": [entry], "detection_categories": {"1": "bird"}}))
+    with pytest.raises(DataError, match=found):
+        read(tmp_path, frames_of("a.jpg"), format="megadetector", path=str(path))
+
+
+@pytest.mark.parametrize("key", ["detection_categories", "classification_categories"])
+def test_megadetector_class_names_that_are_a_list(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "sn.json"
+    path.write_text(json.dumps({"predictions": [{"filepath": "a.jpg", "detections": []}], key: ["bird"]}))
+    with pytest.raises(DataError, match=f"{key}: found list; expected class numbers and names"):
+        read(tmp_path, frames_of("a.jpg"), format="megadetector", path=str(path))

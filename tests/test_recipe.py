@@ -89,6 +89,11 @@ def test_yaml_1_2_scalars():
         (b"a: [1\nb: 2", "not_yaml"),
         (b"- 1", "not_a_recipe"),
         (b"", "not_a_recipe"),
+        (b"name: a\nmodels: []\nmodels: []\n", "not_yaml"),
+        (b"data: {root: a, root: b}\n", "not_yaml"),
+        (b"[" * 5000, "not_yaml"),
+        (b"seed: " + b"9" * 5000, "not_yaml"),
+        (b'title: "a\0b"\n', "not_yaml"),
     ],
 )
 def test_files_that_are_no_recipe(tmp_path, content, code):
@@ -106,3 +111,44 @@ def test_a_python_object_tag_is_not_executed(tmp_path):
     with pytest.raises(ParameterError):
         load_recipe(path)
     assert not (tmp_path / "owned").exists()
+
+
+def test_a_key_given_twice_names_itself_and_its_line(tmp_path):
+    path = tmp_path / "r.yaml"
+    path.write_text("name: a\nscoring: {conf: 0.5}\nscoring: {iou: 0.5}\n")
+    with pytest.raises(ParameterError, match="line 3: found the key scoring a second time; expected YAML"):
+        load_recipe(path)
+    path.write_text("x: &x {conf: 0.5}\nname: a\nscoring: {<<: *x, conf: 0.25}\n")
+    with pytest.raises(ParameterError, match="x: found an unknown key"):
+        load_recipe(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"models": [{"name": "..", "weights": "a.pt"}]}, "models.0.name: found '..'"),
+        ({"models": [{"name": "a\nb", "weights": "a.pt"}]}, "models.0.name: found 'a.nb'"),
+        ({"models": [{"name": " ", "weights": "a.pt"}]}, "models.0.name: found ' '"),
+        ({"models": [{"name": "{model:a}", "weights": "a.pt"}]}, "models.0.name: found '.model:a.'"),
+        (
+            {"models": [{"name": "a", "weights": "a.pt"}] * 2},
+            "r: found two models called a; expected a name of its own",
+        ),
+        ({"models": [{"name": "a"}]}, "models.0: found both or neither of weights and predictions; expected one of"),
+        ({"notebooks": []}, "notebooks: found .*at least 1 item"),
+        ({"scoring": {"splits": []}}, "scoring.splits: found .*at least 1 item"),
+        ({"data": {"media": [{"images": "*"}], "categories": []}}, "data.categories: found .*at least 1 item"),
+        ({"data": {"media": [{"images": "*", "session": "(a)(b)"}]}}, "with 2 groups; expected a pattern with one"),
+        ({"seed": -1}, "seed: found -1; expected greater than or equal to 0"),
+    ],
+)
+def test_what_would_fail_later_is_refused_here(change, message):
+    raw = {"name": "r", "data": {"media": [{"images": "*"}]}} | change
+    with pytest.raises(ParameterError, match=message):
+        parse_recipe(raw, source="r")
+
+
+@pytest.mark.parametrize("name", ["YOLO 26 (ours)", "a", "é", "<b>", "m.1", "a|b: c"])
+def test_names_of_models_may_be_as_people_write_them(name):
+    raw = {"name": "r", "data": {"media": [{"images": "*"}]}, "models": [{"name": name, "weights": "a.pt"}]}
+    assert parse_recipe(raw).models[0].name == name

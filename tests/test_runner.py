@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -16,10 +17,14 @@ from tiny_notebooks import code, make, study, text, write
 
 from birdlab.cli import main
 from birdlab.errors import ParameterError
+from birdlab.recipe import load_recipe
 from birdlab.report import record
 from birdlab.report.clean import hidden_paths, label_cells, shorten, split_progress, tidy
-from birdlab.report.run import run_recipe
+from birdlab.report.guard import input_digest
+from birdlab.report.plan import Step
+from birdlab.report.run import _Work, run_recipe
 from birdlab.report.worker import Outcome, Task, Worker
+from birdlab.study import Run
 
 LEAK = "import birdlab\nbirdlab.__file__, str(Path.home() / 'secret'), str(Path.cwd())"
 
@@ -107,7 +112,7 @@ class TestEveryWayToEnd:
         nb = notebook(run_dir, "02_detection")
         assert nb["cells"][error["cell"]]["source"] == error["source"] == "os._exit(9)"
         assert nb["cells"][0]["metadata"]["tags"] == ["birdlab-failure"]
-        assert "cell 5" in nb["cells"][0]["source"]
+        assert "Cell 5: `DeadKernel: the kernel died" in nb["cells"][0]["source"]
         # banner, title, parameters, injected, start, print, _exit | print, limits, finish
         assert statuses(nb) == ["completed"] * 6 + ["failed"] + ["pending"] * 3
         assert streams(nb) == "before\n"
@@ -398,6 +403,47 @@ class TestRefused:
             fcntl.flock(lock, fcntl.LOCK_EX)
             with pytest.raises(ParameterError, match="another run at work"):
                 run_recipe(recipe)
+
+    def test_files_that_are_not_what_their_manifest_says(self, tmp_path, capsys):
+        make(tmp_path / "notebooks" / "02_x.ipynb")
+        recipe = study(tmp_path, "02_x")
+        recipe.write_text(recipe.read_text().replace("data:\n", "data:\n  manifest: datapackage.json\n"))
+        photo = tmp_path / "photos" / "0.jpg"
+        resource = {"name": "photo", "path": "0.jpg", "bytes": photo.stat().st_size, "hash": f"sha256:{'0' * 64}"}
+        about = {
+            "name": "study",
+            "title": "Study",
+            "licenses": [{"name": "CC0-1.0"}],
+            "sources": [{"title": "Made"}],
+            "resources": [resource],
+        }
+        (recipe.parent / "datapackage.json").write_text(json.dumps(about))
+        assert main(["run", str(recipe)]) == 3
+        assert "0.jpg" in capsys.readouterr().err
+        assert not (recipe.parent / "study" / "run.json").exists()
+        resource["hash"] = f"sha256:{hashlib.sha256(photo.read_bytes()).hexdigest()}"
+        (recipe.parent / "datapackage.json").write_text(json.dumps(about))
+        run = Run(load_recipe(recipe), recipe, recipe.parent / "study", "")
+        assert len(input_digest(run)) == 64
+
+    @pytest.mark.parametrize(
+        ("enames", "exit_code"),
+        [
+            ([], 0),
+            (["DataError"], 3),
+            (["ManifestError", "DataError"], 3),
+            (["DataError", "KeyError"], 1),
+            (["DeadKernel"], 1),
+        ],
+    )
+    def test_exit_code_after_failures(self, tmp_path, enames, exit_code):
+        steps = [Step(f"0{i}", tmp_path, (), {}) for i in range(len(enames) + 1)]
+        done = [
+            {"name": s.name, "status": "failed", "error": {"ename": e}} for s, e in zip(steps, enames, strict=False)
+        ]
+        done.append({"name": steps[-1].name, "status": "complete"})
+        work = _Work(None, tmp_path, tmp_path, steps, "", None, doc={"notebooks": done})
+        assert work.exit_code() == exit_code
 
     def test_a_file_as_folder(self, tmp_path):
         make(tmp_path / "notebooks" / "02_x.ipynb")

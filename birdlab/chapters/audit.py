@@ -66,10 +66,12 @@ def answer(
     frames: pl.DataFrame, labels: pl.DataFrame, leaks: pl.DataFrame, doubtful: pl.DataFrame, *, made: bool
 ) -> tuple[str, str, str]:
     """Question, answer and detail."""
-    birds = labels.filter(~pl.col("is_ignored")).height
+    birds = labels.filter(~pl.col("is_ignored") & ~pl.col("is_crowd")).height
     sessions, sites = frames["video_id"].n_unique(), frames["site_id"].drop_nulls().n_unique()
     strong = leaks.filter(~pl.col("kind").is_in(["site", "date"])).height
-    if frames["split"].n_unique() == 1:
+    if frames.filter(pl.col("label_state") != "unlabelled").is_empty():
+        clean = "Nobody has labelled these frames: they can be shown, not scored."
+    elif frames["split"].n_unique() == 1:
         clean = "One split, so nothing can leak between splits."
     elif strong:
         clean = (
@@ -103,6 +105,8 @@ def sessions_title(sessions: pl.DataFrame) -> str:
     most, fewest = sessions["birds"].max(), sessions["birds"].min()
     if sessions.height == 1:
         return f"One session with {count(int(most), 'bird', 'birds')}: nothing here says what another would bring."
+    if not most:
+        return f"{sessions.height} sessions, none with a labelled bird."
     return f"{sessions.height} sessions, with {fewest} to {most} birds each."
 
 

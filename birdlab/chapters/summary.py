@@ -68,9 +68,7 @@ def answer(metrics: pl.DataFrame, models: Sequence[str], *, conf: float) -> tupl
     )
     if len(models) < 2:
         return question, f"{m(best)} finds {pct(recall['value'])} of the birds.", detail
-    sure = metrics.filter((pl.col("metric") == "recall_difference_confirmed") & pl.col("method").str.ends_with(NEW))
-    sure = sure.filter(pl.col("model").str.contains(best, literal=True))["value"].to_list()
-    if sure and all(sure):
+    if _leads_everywhere(metrics, best, [name for name in models if name != best]):
         return question, f"{m(best)} leads, and would at a new {unit_of(metrics)}.", detail
     return question, f"{m(best)} leads here; that a new {unit_of(metrics)} would agree is not confirmed.", detail
 
@@ -86,8 +84,27 @@ def title(metrics: pl.DataFrame, models: Sequence[str]) -> str:
 
 def notes(metrics: pl.DataFrame) -> list[str]:
     """Sentences under the table: where published numbers come from."""
-    sources = metrics.filter(pl.col("published").is_not_null())["source"].drop_nulls().unique().sort().to_list()
+    shown = (
+        pl.col("published").is_not_null()
+        & pl.col("metric").is_in(list(KEY))
+        & pl.col("source").str.ends_with("Table 1")
+    )
+    sources = metrics.filter(shown)["source"].unique().sort().to_list()
     return [f"Published: {', '.join(sources)}, one test session of 1,006 frames. Not computed here."] if sources else []
+
+
+def _leads_everywhere(metrics: pl.DataFrame, best: str, others: Sequence[str]) -> bool:
+    """Whether ``best`` is confirmed to find more than every other model; a confirmed lead of another one is not that."""
+    new = metrics.filter((pl.col("group") == "pair") & pl.col("method").str.ends_with(NEW))
+    by_pair = {(r["model"], r["metric"]): r["value"] for r in new.to_dicts()}
+
+    def leads(other: str) -> bool:
+        for pair, sign in ((f"{best} - {other}", 1), (f"{other} - {best}", -1)):
+            if by_pair.get((pair, "recall_difference_confirmed")):
+                return sign * by_pair[pair, "recall_difference"] > 0
+        return False
+
+    return all(leads(other) for other in others)
 
 
 def _range(metrics: pl.DataFrame, measure: str) -> str | None:

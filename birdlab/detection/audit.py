@@ -26,15 +26,15 @@ NEAR_BITS = 10
 def relative_area(frames: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
     """Labelled birds with ``area_frac``, their box area as a fraction of the frame in [0, 1].
 
-    Rows left out of scoring are not birds and are dropped. A frame of unknown size gives null.
+    Rows left out of scoring, and crowds, are not birds and are dropped. A frame of unknown size gives null.
 
     >>> f = pl.DataFrame({"frame_id": ["a"], "width_px": [100], "height_px": [50], "video_id": ["v"], "split": ["test"]})
-    >>> b = pl.DataFrame({"frame_id": ["a"], "w": [10.0], "h": [5.0], "is_ignored": [False]})
+    >>> b = pl.DataFrame({"frame_id": ["a"], "w": [10.0], "h": [5.0], "is_ignored": [False], "is_crowd": [False]})
     >>> relative_area(f, b)["area_frac"].to_list()
     [0.01]
     """
     return (
-        labels.filter(~pl.col("is_ignored"))
+        labels.filter(~pl.col("is_ignored") & ~pl.col("is_crowd"))
         .join(frames.select("frame_id", "width_px", "height_px", "video_id", "split"), on="frame_id", how="inner")
         .with_columns((pl.col("w") * pl.col("h") / (pl.col("width_px") * pl.col("height_px"))).alias("area_frac"))
     )

@@ -83,6 +83,24 @@ def thin(frames: pl.DataFrame, min_gap_s: float) -> pl.DataFrame:
     return frames.filter(pl.col("frame_id").is_in(keep))
 
 
+def thinning_distance(frames: pl.DataFrame, asked: float | None) -> float:
+    """How far apart thinned frames are to be, s; 0 for no thinning.
+
+    Args:
+        frames: table ``frames``.
+        asked: the recipe's ``thin_s``; ``None`` for :data:`BLOCK_S` where two frames of a session lie closer than that.
+
+    >>> f = pl.DataFrame({"video_id": ["v", "v", "w"], "time_s": [0.0, 4.0, 5.0]})
+    >>> thinning_distance(f, None), thinning_distance(f[1:], None), thinning_distance(f, 2.0)
+    (10.0, 0.0, 2.0)
+    """
+    if asked is not None:
+        return asked
+    timed = frames.drop_nulls("time_s").sort("video_id", "time_s")
+    gaps = timed.select(pl.col("time_s").diff().over("video_id"))["time_s"]
+    return BLOCK_S if (gaps < BLOCK_S).any() else 0.0
+
+
 def metric_row(**values: Any) -> dict[str, Any]:
     """One row of the table ``metrics`` as a mapping; what is not given is null (``group`` and ``level``: all)."""
     row: dict[str, Any] = dict.fromkeys(schemas.TABLES["metrics"].dtypes)

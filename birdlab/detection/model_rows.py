@@ -10,7 +10,7 @@ import polars as pl
 from birdlab import schemas
 from birdlab.detection import scores
 from birdlab.detection.engine import STATS, evaluate
-from birdlab.detection.groups import false_alarms, metric_row, recall_by_size, shares, thin
+from birdlab.detection.groups import false_alarms, metric_row, recall_by_size, shares, thin, thinning_distance
 from birdlab.detection.masks import DEFINITIONS, evaluate_masks, has_masks
 from birdlab.detection.matching import match
 from birdlab.detection.scored import HUMAN, Scored
@@ -23,7 +23,7 @@ Rows = list[dict[str, Any]]
 def model_rows(study: Scored, name: str, everything: pl.DataFrame, matches: pl.DataFrame) -> Rows:
     """Every row of one model."""
     frames = study.frames_of(name)
-    rows = _failure_rows(study, name, frames)
+    rows = _failure_rows(study, frames)
     if frames.is_empty():
         return _named(name, rows + _nothing(study, name))
     found = study.predictions.filter(pl.col("model") == name)
@@ -43,7 +43,7 @@ def _named(name: str, rows: Iterable[dict[str, Any]]) -> Rows:
     return [{**row, "model": name} for row in rows]
 
 
-def _failure_rows(study: Scored, name: str, frames: pl.DataFrame) -> Rows:
+def _failure_rows(study: Scored, frames: pl.DataFrame) -> Rows:
     lost = study.frames.join(frames.select("frame_id"), on="frame_id", how="anti")
     birds = study.labels.filter(~pl.col("is_crowd") & ~pl.col("is_ignored"))
     n_birds = birds.join(lost.select("frame_id"), on="frame_id", how="semi").height
@@ -168,7 +168,7 @@ def _split_rows(study: Scored, found: pl.DataFrame, frames: pl.DataFrame, matche
 
 
 def _thinned_rows(study: Scored, found: pl.DataFrame, frames: pl.DataFrame, matches: pl.DataFrame) -> Rows:
-    gap = study.settings.thin_s
+    gap = thinning_distance(study.frames, study.settings.thin_s)
     if not gap:
         return []
     part = thin(frames, gap)

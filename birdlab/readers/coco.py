@@ -23,6 +23,8 @@ from birdlab.readers.coco_write import write_ground_truth, write_results
 
 __all__ = ["CocoTruth", "read_ground_truth", "read_results", "write_ground_truth", "write_results"]
 
+_MAX_SIDE = 1_000_000  #: px; wider is no picture, and masks of it would overflow
+
 
 @dataclass(frozen=True)
 class CocoTruth:
@@ -110,9 +112,9 @@ def _images(images: Section, warnings: list[str]) -> pl.DataFrame:
     columns = [ids.alias("image_id"), names]
     for key in ("width", "height"):
         size = images.integers(key, required=False, expected="pixels")
-        bad = [i for i, v in enumerate(size) if v is not None and v <= 0]
-        images.flag(bad, "bad_size", key, lambda i, size=size: str(size[i]), "1 or more pixels")
-        columns.append(size)
+        bad = [i for i, v in enumerate(size) if v is not None and not 0 < v <= _MAX_SIDE]
+        images.flag(bad, "bad_size", key, lambda i, size=size: str(size[i]), f"1 to {_MAX_SIDE:,} pixels")
+        columns.append(size.scatter(bad, None) if bad else size)
     without = sum(w is None or h is None for w, h in zip(columns[2], columns[3], strict=True))
     if without:
         warnings.append(f"{without} of {len(images)} images give no width and height: they have no relative size")

@@ -85,8 +85,8 @@ def parse(raw: bytes, file: str) -> Any:
         remedy = "the file ends in the middle: write or copy it again" if cut else ""
         found = f"{error.msg} at column {error.colno} (offset {error.pos} of {len(text)})"
         raise DataError(Problem("not_json", found, "JSON", remedy, file=file, line=error.lineno)) from error
-    except RecursionError as error:
-        raise DataError(Problem("not_json", "brackets nested too deep", "JSON", file=file)) from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of brackets
+        raise DataError(Problem("not_json", str(error)[:100], "JSON", file=file)) from error
 
 
 def object_rows(raw: bytes, schema: dict[str, Any]) -> pl.DataFrame | None:

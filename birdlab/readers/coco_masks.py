@@ -89,6 +89,7 @@ def _run_lengths(segmentation: dict[str, Any], size: tuple[int, int] | None) -> 
         raise ValueError(f"run lengths with size {own!r:.60}")
     if size is not None and tuple(own) != size:
         raise ValueError(f"size {list(own)} (height, width) in an image of {list(size)}")
+    _check_pixels(own)
     height, width = own
     if isinstance(counts, list):
         if not all(type(v) is int and v >= 0 for v in counts):
@@ -98,9 +99,33 @@ def _run_lengths(segmentation: dict[str, Any], size: tuple[int, int] | None) -> 
         return hotcoco.mask.frPyObjects({"size": [height, width], "counts": counts}, height, width)
     if not isinstance(counts, str | bytes):
         raise ValueError(f"run lengths whose counts are {type(counts).__name__}")
-    # hotcoco refuses text that does not fit the size; other decoders read past its end.
-    hotcoco.mask.area({"size": [height, width], "counts": counts})
+    runs = _decoded(counts.encode() if isinstance(counts, str) else counts)
+    if (runs < 0).any() or runs.sum() != height * width:
+        raise ValueError(f"run lengths that add up to {runs.sum()} in an image of {height * width} pixels")
     return {"size": [height, width], "counts": counts}
+
+
+def _decoded(counts: bytes) -> np.ndarray:
+    """Run lengths from COCO's text: five bits a character, low ones first, and from the fourth run on the difference
+    to the run before last. Decoders take what there is, so only this sees a text that was cut off."""
+    codes = np.frombuffer(counts, np.uint8).astype(np.int64) - 48
+    last = np.flatnonzero(codes & 32 == 0)
+    if ((codes < 0) | (codes > 63)).any() or (len(codes) and (not len(last) or last[-1] != len(codes) - 1)):
+        raise ValueError("an RLE text that is not in COCO's encoding, or was cut off")
+    first = np.concatenate([[0], last[:-1] + 1]).astype(np.int64) if len(last) else last
+    digit = np.arange(len(codes)) - np.repeat(first, last - first + 1)
+    if digit.max(initial=0) > 9:
+        raise ValueError("run lengths of more than 50 bits")
+    runs = np.add.reduceat((codes & 31) << (5 * digit), first) if len(last) else codes
+    runs -= np.where(codes[last] & 16, np.int64(32) << (5 * digit[last]), 0)
+    runs[1::2] = np.cumsum(runs[1::2])
+    runs[2::2] = np.cumsum(runs[2::2])
+    return runs
+
+
+def _check_pixels(size: Sequence[int]) -> None:
+    if size[0] * size[1] >= 2**32:
+        raise ValueError(f"a mask of {size[0] * size[1]:,} pixels, more than COCO's run lengths can hold")
 
 
 def _polygons(segmentation: Any, size: tuple[int, int] | None) -> dict[str, Any]:
@@ -109,7 +134,8 @@ def _polygons(segmentation: Any, size: tuple[int, int] | None) -> dict[str, Any]
     if not isinstance(segmentation, list):
         raise ValueError(f"a segmentation that is {type(segmentation).__name__}")
     if size is None:
-        raise ValueError("polygons in an image whose width and height are not given")
+        raise ValueError("polygons in an image whose width and height are not known")
+    _check_pixels(size)
     for polygon in segmentation:
         if not isinstance(polygon, list) or not all(isinstance(v, int | float) and math.isfinite(v) for v in polygon):
             raise ValueError("polygons that are not lists of numbers")

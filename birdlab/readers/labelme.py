@@ -311,7 +311,7 @@ def _size_problem(file: _File, size: tuple[int, int]) -> Problem | None:
     )
     return Problem(
         "size_differs",
-        f"{given[1]} × {given[0]} px",
+        f"{given[1]!r} × {given[0]!r} px",
         f"{size[1]} × {size[0]} px, the size of {file.frame_id} as displayed",
         remedy,
         file=str(file.path),

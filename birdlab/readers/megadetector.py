@@ -80,18 +80,25 @@ def read_entries(path: Path) -> list[Entry]:
             else type(content).__name__
         )
         raise DataError(Problem("not_megadetector", found, expected, file=str(path)))
-    categories = {str(k): str(v) for k, v in (content.get("detection_categories") or _DETECTOR).items()}
-    species = {str(k): str(v) for k, v in (content.get("classification_categories") or {}).items()}
+    categories = _names(content, "detection_categories", path) or _DETECTOR
+    species = _names(content, "classification_categories", path)
     entries, problems = [], []
     for index, item in enumerate(listed):
         record = f"{key}[{index}]"
         try:
             entries.append(_entry(item, record, categories, species))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
             problems.append(_bad(path, record, error))
     if problems:
         raise DataError(at_most(problems))
     return entries
+
+
+def _names(content: dict[str, Any], key: str, path: Path) -> dict[str, str]:
+    named = content.get(key) or {}
+    if not isinstance(named, dict):
+        raise DataError(Problem("wrong_type", type(named).__name__, "class numbers and names", file=str(path), key=key))
+    return {str(k): str(v) for k, v in named.items()}
 
 
 def _bad(path: Path, record: str, error: Exception) -> Problem:
@@ -101,6 +108,8 @@ def _bad(path: Path, record: str, error: Exception) -> Problem:
 
 
 def _entry(item: dict[str, Any], record: str, categories: dict[str, str], species: dict[str, str]) -> Entry:
+    if not isinstance(item, dict):
+        raise ValueError(repr(item))
     name = item["file"] if "file" in item else item["filepath"]
     if not isinstance(name, str):
         raise ValueError(f"file {name!r}")
@@ -115,6 +124,8 @@ def _entry(item: dict[str, Any], record: str, categories: dict[str, str], specie
     frames = item.get("frames_processed")
     if failure:
         return Entry(name, record, (), str(failure), None)
+    if not isinstance(listed, list | None):
+        raise ValueError(f"detections that are {type(listed).__name__}")
     whole = _species_of_picture(item)
     detections = tuple(_detection(d, i, categories, species, whole) for i, d in enumerate(listed or []))
     return Entry(name, record, detections, None, tuple(int(f) for f in frames) if frames is not None else None)
@@ -124,6 +135,8 @@ def _detection(
     d: dict[str, Any], index: int, categories: dict[str, str], species: dict[str, str], whole: str | None
 ) -> Detection:
     confidence, box = d["conf"], d["bbox"]
+    if not isinstance(box, list):
+        raise ValueError(f"detections[{index}]: bbox {box!r}")
     numbers = [confidence, *box]
     if len(box) != 4 or any(
         isinstance(v, bool) or not isinstance(v, int | float) or not math.isfinite(v) for v in numbers

@@ -137,10 +137,10 @@ def _decoded_times(path: Path) -> tuple[NDArray[np.int64], Fraction, str]:
 
     with open_video(path) as container:
         stream = container.streams.best("video")
-        base, rate = stream.time_base, stream.average_rate or Fraction(25)
+        codec, base, rate = stream.codec_context.name, stream.time_base, stream.average_rate or Fraction(25)
         times = [frame.pts for frame in decoded(container, stream) if not isinstance(frame, DataError)]
     if not times:
-        raise DataError(_undecodable(path, "its"))
+        raise DataError(_undecodable(path, codec))
     if None in times or len(set(times)) < len(times) or any(b <= a for a, b in zip(times, times[1:], strict=False)):
         return (
             np.arange(len(times), dtype=np.int64),

@@ -19,7 +19,6 @@ from birdlab.errors import DataError, Problem
 from birdlab.readers.files import Notice, at_most, natural_key
 from birdlab.readers.labels import LabelSet, label_table
 from birdlab.readers.names import FrameNames
-from birdlab.shards import write_atomic
 
 #: How far a coordinate may lie outside [0, 1]: exporters round.
 TOLERANCE = 1e-4
@@ -245,7 +244,7 @@ def read_yolo(path: Path, frames: pl.DataFrame, names: FrameNames, *, classes: S
             )
     if problems:
         raise DataError(at_most(problems))
-    notices = _notices(path, orphans, unplaced, scored)
+    notices = _notices(orphans, unplaced, scored)
     return LabelSet(label_table(rows), frozenset(looked_at), tuple(notices), tuple(known))
 
 
@@ -294,7 +293,7 @@ def _no_texts(path: Path, orphans: list[Path]) -> Problem:
     )
 
 
-def _notices(path: Path, orphans: list[Path], unplaced: list[str], scored: int) -> list[Notice]:
+def _notices(orphans: list[Path], unplaced: list[str], scored: int) -> list[Notice]:
     notices = []
     if orphans:
         text = f"label files belong to no picture of the study (the first is {orphans[0].name})"
@@ -307,33 +306,3 @@ def _notices(path: Path, orphans: list[Path], unplaced: list[str], scored: int) 
             Notice("confidence_unused", "labels carry a confidence, as predictions do; it was not used", scored)
         )
     return notices
-
-
-def write_yolo(labels: pl.DataFrame, frames: pl.DataFrame, folder: Path, *, classes: Sequence[str]) -> list[Path]:
-    """Write boxes as YOLO text files, one per labelled or empty frame, and ``classes.txt``.
-
-    Masks are not written. Labels left out of scoring, and classes not in ``classes``, are not written.
-
-    Returns:
-        The text files, at the picture's path below ``folder``.
-    """
-    kept = labels.filter(~pl.col("is_ignored") & pl.col("category").is_in(list(classes)))
-    rows = kept.partition_by("frame_id", as_dict=True)
-    paths = []
-    looked_at = frames.filter(pl.col("label_state") != "unlabelled", pl.col("width_px").is_not_null())
-    for frame_id, media_id, index, width, height in looked_at.select(
-        "frame_id", "media_id", "frame_index", "width_px", "height_px"
-    ).iter_rows():
-        text = ""
-        birds = rows.get((frame_id,))
-        for category, x, y, w, h in (
-            birds.select("category", "x", "y", "w", "h").iter_rows() if birds is not None else ()
-        ):
-            values = ((x + w / 2) / width, (y + h / 2) / height, w / width, h / height)
-            text += f"{classes.index(category)} " + " ".join(repr(float(v)) for v in values) + "\n"
-        path = folder / _text_name(frame_id, media_id, index)
-        write_atomic(path, lambda temporary, text=text: temporary.write_text(text, encoding="utf-8"))
-        paths.append(path)
-    listing = "".join(f"{name}\n" for name in classes)
-    write_atomic(folder / "classes.txt", lambda temporary: temporary.write_text(listing, encoding="utf-8"))
-    return paths

@@ -26,11 +26,18 @@ class Html(str):
 def esc(text: object) -> Html:
     """``text`` as HTML: markup characters and quotes escaped, control and bidirectional override characters replaced.
 
-    Everything that comes from data or from a model passes here before it reaches the page.
+    Everything that comes from data or from a model passes here before it reaches the page. A name that looks like a
+    reference (``[[tab-x]]``) stays a name: only :func:`rich` and notebooks' own text refer to tables and figures.
 
     >>> esc('<img src=x onerror="alert(1)">')
     '&lt;img src=x onerror=&quot;alert(1)&quot;&gt;'
     """
+    if isinstance(text, Html):
+        return text
+    return text if isinstance(text, Html) else Html(_escaped(text).replace("[[", "&#91;["))
+
+
+def _escaped(text: object) -> Html:
     if isinstance(text, Html):
         return text
     # A file name that is not UTF-8 holds lone surrogates, which no encoder takes.
@@ -57,7 +64,7 @@ def el(name: str, *children: object, **attributes: object) -> Html:
         if value is None or value is False:
             continue
         key = "class" if key == "cls" else key.rstrip("_").replace("_", "-")
-        text += f" {key}" if value is True else f' {key}="{esc(value)}"'
+        text += f" {key}" if value is True else f' {key}="{_escaped(value)}"'
     if name in _VOID:
         return Html(text + ">")
     if name in _SHAPES:
@@ -79,10 +86,10 @@ def rich(text: str, hues: Mapping[str, Hue]) -> Html:
     parts: list[Html] = []
     last = 0
     for match in _INLINE.finditer(text):
-        parts.append(esc(text[last : match.start()]))
+        parts.append(_escaped(text[last : match.start()]))
         parts.append(model_name(match[1], hues) if match[1] else el("span", match[2], cls="iv"))
         last = match.end()
-    return join(*parts, esc(text[last:]))
+    return join(*parts, _escaped(text[last:]))
 
 
 def plain(text: str) -> str:

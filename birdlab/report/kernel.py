@@ -220,7 +220,9 @@ def _finish(task: Task, client: Client, log: IO[str]) -> Outcome:
     error = None
     if failure:
         error = _error(failure, client.stopped, injected, nb, task)
-        clean.add_banner(nb, f"{error['where']}: {error['ename']}: {error['evalue']}")
+        # As code: a message may hold anything, HTML too.
+        said = f"{error['ename']}: {error['evalue']}".replace("`", "'").replace("\n", " ")
+        clean.add_banner(nb, f"{error['where'].capitalize()}: `{said}`")
     nb.metadata["papermill"] = {"parameters": task.shown, "exception": bool(failure)}
     nb.metadata["kernelspec"] = {"name": KERNEL_NAME, "display_name": kernel_display_name(), "language": "python"}
     nb.metadata["language_info"] = {

@@ -12,7 +12,8 @@ from birdlab.report.html import Html, el, esc, join
 
 INTERVALS = (
     "95 %. These sessions: Wilson, with the effective number of birds where they come in clusters of frames. "
-    "A new session: logit scale, errors clustered by session (CR1), t with one degree of freedom fewer than sessions."
+    "A new session, or a new site where every frame has one of at least two: logit scale, errors clustered by session or "
+    "site (CR1), t with one degree of freedom fewer than there are of them."
 )
 
 

@@ -16,7 +16,7 @@ from birdlab.errors import DataError, Problem
 from birdlab.report import frame
 from birdlab.report.chapter import Chapter, add_note, level_headings, opening, read_chapter
 from birdlab.report.entries import read_record
-from birdlab.report.html import Html, el, esc, in_text, join, link_references
+from birdlab.report.html import Html, el, in_text, join, link_references
 from birdlab.report.provenance import provenance
 from birdlab.shards import write_atomic
 from birdlab.style import Hue, model_colours
@@ -33,10 +33,13 @@ def render_run(run_dir: Path) -> Path:
         run_dir: folder of a run, with ``run.json`` and ``notebooks/``.
 
     Raises:
-        DataError: the folder holds no ``run.json``, or one that cannot be read.
+        DataError: it is no folder, or the folder holds no ``run.json``, or one that cannot be read.
     """
     run_dir = Path(run_dir)
-    record = _read_json(run_dir / "run.json", "run.json of a run", "birdlab run RECIPE writes it")
+    if run_dir.is_file():
+        folder = "the folder of a run (birdlab run names it like its recipe, reports/demo for instance)"
+        raise DataError(Problem("not_a_folder", "a file", folder, file=str(run_dir)))
+    record = _read_json(run_dir / "run.json", "run.json of a run", "`birdlab run RECIPE` writes it")
     text = render(record, _read_notebooks(run_dir, record), records=run_dir)
     path = run_dir / "report.html"
     write_atomic(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
@@ -163,7 +166,8 @@ def _read_json(path: Path, what: str, remedy: str) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise DataError(Problem("no_file", "no such file", what, remedy, file=str(path))) from error
     except (OSError, ValueError) as error:
-        raise DataError(Problem("unreadable", str(esc(error)), what, remedy, file=str(path))) from error
+        found = getattr(error, "strerror", None) or str(error)
+        raise DataError(Problem("unreadable", found, what, remedy, file=str(path))) from error
     if not isinstance(value, dict):
         raise DataError(Problem("unreadable", type(value).__name__, what, remedy, file=str(path)))
     return value
