@@ -66,14 +66,25 @@ def prepare(directory: Path, extras: list[str]) -> None:
     extras = sorted(set(extras))
     if python.exists() and any(_made(directory, other) for other in _supersets(extras)):
         return
-    if not python.exists():
+    moved, there = _was_moved(directory), directory.exists()
+    if not python.exists() or moved:
         print(f"birdlab: making the environment in {directory.name}/ (a few minutes, once)", flush=True)
-        made = subprocess.run([sys.executable, "-m", "venv", str(directory)], capture_output=True, text=True)
+        command = [sys.executable, "-m", "venv", *(["--clear"] if moved else []), str(directory)]
+        made = subprocess.run(command, capture_output=True, text=True)
         if made.returncode:
-            shutil.rmtree(directory, ignore_errors=True)
+            if not there:  # what lay there before is not ours to remove
+                shutil.rmtree(directory, ignore_errors=True)
             raise Missing("Python's venv module does not work here (Debian and Ubuntu: apt-get install python3-venv)")
     _install(python, extras)
     _stamp(directory, extras).write_text(_state(extras))
+
+
+def _was_moved(directory: Path) -> bool:
+    """Whether this script made the environment in another place: its commands begin with the path they were made for."""
+    if not any(directory.glob(".birdlab-*")) or not (directory / "pyvenv.cfg").exists():
+        return False  # not ours to make anew
+    said = re.search(r"^command = .* -m venv (?:--\S+ )*(.+)$", (directory / "pyvenv.cfg").read_text(), re.MULTILINE)
+    return said is not None and Path(said.group(1)).resolve() != directory.resolve()
 
 
 def _supersets(extras: list[str]) -> list[list[str]]:

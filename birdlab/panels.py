@@ -49,7 +49,7 @@ def session_samples(frames: pl.DataFrame, media: pl.DataFrame, labels: pl.DataFr
         .head(most)
     )
     panels = []
-    images = _images(chosen, media)
+    images = images_of(chosen, media)
     for row in chosen.to_dicts():
         image = images.get(row["frame_id"])
         if image is None:
@@ -59,7 +59,7 @@ def session_samples(frames: pl.DataFrame, media: pl.DataFrame, labels: pl.DataFr
         said = _birds(row["n_birds"]) if looked else "not looked at"
         caption = f"{row['video_id']}" + (f", {row['site_id']}" if row["site_id"] else "") + f": {said}"
         alt = f"Frame of session {row['video_id']}{f' with {said} labelled' if looked else f', {said}'}"
-        panels.append(_panel(image, None, [_box(t, "label") for t in truth], caption, alt, "small", SMALL))
+        panels.append(panel_of(image, None, [_box(t, "label") for t in truth], caption, alt, "small", SMALL))
     return panels
 
 
@@ -76,19 +76,19 @@ def anatomy(frames: pl.DataFrame, media: pl.DataFrame, labels: pl.DataFrame) -> 
     )
     best = counts.sort(["masks", "birds", "frame_id"], descending=[True, True, False])
     chosen = frames.join(best.head(1), on="frame_id", how="inner")
-    image = _images(chosen, media).get(best["frame_id"][0])
+    image = images_of(chosen, media).get(best["frame_id"][0])
     if image is None:
         return []
     truth = _of(real, best["frame_id"][0])
     largest = max(truth, key=lambda t: float(t["w"]) * float(t["h"]))
-    cut = _window([largest], image.shape, margin=1.6)
+    cut = window([largest], image.shape, margin=1.6)
     boxes = [_box(t, "label") for t in truth]
     outlines = [outline for t in truth if t["mask_rle"] for outline in outlines_of(t["mask_rle"])]
     said = _birds(len(truth))
     ways = [("raw", [], []), ("boxes", boxes, [])]
     if outlines:
         ways += [("masks", [], outlines), ("both", boxes, outlines)]
-    return [_panel(image, cut, b, name, f"{said}: {name}", "small", SMALL, outlines=o) for name, b, o in ways]
+    return [panel_of(image, cut, b, name, f"{said}: {name}", "small", SMALL, outlines=o) for name, b, o in ways]
 
 
 def outcomes(
@@ -107,7 +107,7 @@ def outcomes(
     birds, misses of the largest, false alarms of the highest confidence, birds with several boxes, frames with the most misses;
     at most one of a kind per session before a second is taken.
     """
-    view = _View(
+    view = View(
         frames, media, labels, predictions.filter(pl.col("model") == model), matches.filter(pl.col("model") == model)
     )
     wanted: list[tuple[str, str, dict[str, object] | None, str]] = []
@@ -119,7 +119,7 @@ def outcomes(
     wanted += [("small", r["frame_id"], r, "Several boxes on one bird") for r in view.over(each)]
     wanted += [("big", r["frame_id"], None, "Fewer found than there are") for r in view.under(each, busiest)]
     wanted = _once(wanted)
-    images = _images(frames.filter(pl.col("frame_id").is_in([w[1] for w in wanted])), media)
+    images = images_of(frames.filter(pl.col("frame_id").is_in([w[1] for w in wanted])), media)
     return [view.panel(images[f], f, size, focus, title) for size, f, focus, title in wanted if f in images]
 
 
@@ -137,7 +137,9 @@ def outcomes_of_all(run: Run, matches: pl.DataFrame, *, each: int = 2) -> list[P
 
 
 @dataclass(frozen=True)
-class _View:
+class View:
+    """The outcomes of one model, looked at frame by frame."""
+
     frames: pl.DataFrame
     media: pl.DataFrame
     labels: pl.DataFrame
@@ -164,7 +166,7 @@ class _View:
     def examples(self, kind: str, n: int) -> list[dict[str, object]]:
         rows = self.boxed().filter(pl.col("outcome") == kind).with_columns((pl.col("w") * pl.col("h")).alias("area"))
         order = {"tp": ("area", False), "fn": ("area", True), "fp": ("score", True)}[kind]
-        return _spread(rows.sort([order[0], "frame_id"], descending=[order[1], False]), n)
+        return spread(rows.sort([order[0], "frame_id"], descending=[order[1], False]), n)
 
     def over(self, n: int) -> list[dict[str, object]]:
         """Birds that a second box overlaps by IoU ≥ 0.1."""
@@ -179,7 +181,7 @@ class _View:
         inter = iw.clip(0) * ih.clip(0)
         iou = inter / (pl.col("w") * pl.col("h") + pl.col("ew") * pl.col("eh") - inter)
         several = pairs.filter(iou >= 0.1).group_by("label_id").len("extra")
-        return _spread(
+        return spread(
             hits.join(several, on="label_id", how="inner").sort(["extra", "frame_id"], descending=[True, False]), n
         )
 
@@ -190,7 +192,7 @@ class _View:
             pl.len().alias("n"), (pl.col("outcome") == "fn").sum().alias("missed")
         )
         counts = counts.filter((pl.col("n") > 1) & (pl.col("missed") > 0) & (pl.col("frame_id") != (but or "")))
-        return _spread(counts.sort(["missed", "frame_id"], descending=[True, False]), n)
+        return spread(counts.sort(["missed", "frame_id"], descending=[True, False]), n)
 
     def panel(self, image: np.ndarray, frame_id: str, size: str, focus: dict[str, object] | None, title: str) -> Panel:
         rows = self.boxed().filter(pl.col("frame_id") == frame_id)
@@ -206,14 +208,14 @@ class _View:
         cut = (
             None
             if size == "full"
-            else _window([focus] if focus else [b.__dict__ for b in boxes], image.shape, margin=2.0 if focus else 0.6)
+            else window([focus] if focus else [b.__dict__ for b in boxes], image.shape, margin=2.0 if focus else 0.6)
         )
         if size == "full" and image.shape[0] > 0.6 * image.shape[1]:
-            cut = _window([b.__dict__ for b in boxes], image.shape, margin=0.6, ratio=0.42)
+            cut = window([b.__dict__ for b in boxes], image.shape, margin=0.6, ratio=0.42)
         score = f", score {focus['score']:.2f}" if focus and focus.get("score") is not None else ""
         caption = f"{title}{score}. {session}" if focus else f"{title}: {tally}. {session}"
         width = {"full": FULL, "big": BIG, "small": SMALL}[size]
-        return _panel(image, cut, boxes, caption, f"{title}; in this frame {tally}", size, width)
+        return panel_of(image, cut, boxes, caption, f"{title}; in this frame {tally}", size, width)
 
 
 def outlines_of(mask_rle: str) -> list[list[tuple[float, float]]]:
@@ -226,13 +228,13 @@ def outlines_of(mask_rle: str) -> list[list[tuple[float, float]]]:
     return [[(float(x), float(y)) for [[x, y]] in cv2.approxPolyDP(c, 0.5, True).tolist()] for c in found if len(c) > 2]
 
 
-def _images(frames: pl.DataFrame, media: pl.DataFrame) -> dict[str, np.ndarray]:
+def images_of(frames: pl.DataFrame, media: pl.DataFrame) -> dict[str, np.ndarray]:
     from birdlab.readers.pixels import iter_frames
 
     return {frame_id: image for frame_id, image in iter_frames(frames, media) if isinstance(image, np.ndarray)}
 
 
-def _panel(
+def panel_of(
     image: np.ndarray,
     cut: Cut | None,
     boxes: list[Box],
@@ -260,7 +262,7 @@ def _panel(
     return Panel(jpeg, width, height, seen, caption, alt, size=size, polygons=lines)
 
 
-def _window(boxes: list[dict[str, object]], shape: tuple[int, ...], *, margin: float, ratio: float = 0.75) -> Cut:
+def window(boxes: list[dict[str, object]], shape: tuple[int, ...], *, margin: float, ratio: float = 0.75) -> Cut:
     """The window around boxes: their hull, grown by ``margin`` of its longer side, at height/width = ``ratio``, within the frame."""
     height, width = shape[:2]
     if not boxes:
@@ -277,7 +279,7 @@ def _window(boxes: list[dict[str, object]], shape: tuple[int, ...], *, margin: f
     return Cut(x, y, max(1.0, w), max(1.0, h))
 
 
-def _spread(rows: pl.DataFrame, n: int) -> list[dict[str, object]]:
+def spread(rows: pl.DataFrame, n: int) -> list[dict[str, object]]:
     """The first ``n`` rows, but a session's second only after every session's first."""
     turn = pl.int_range(pl.len()).over("video_id").alias("turn")
     return rows.with_columns(turn).sort("turn", maintain_order=True).head(n).to_dicts()

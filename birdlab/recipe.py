@@ -234,7 +234,8 @@ def load_recipe(path: str | Path) -> Recipe:
             Problem("no_recipe", "no such file", "a recipe (YAML)", "`birdlab init FOLDER` writes one", file=where)
         ) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise ParameterError(Problem("unreadable", str(error), "a text file in UTF-8", file=where)) from error
+        found = getattr(error, "strerror", None) or str(error)
+        raise ParameterError(Problem("unreadable", found, "a recipe: a text file in UTF-8", file=where)) from error
     try:
         # YAML 1.2 has no sexagesimal numbers, no yes/no and reads 1e-5 as a number: see _Loader.
         raw = yaml.load(text, Loader=_Loader)

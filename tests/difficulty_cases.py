@@ -10,7 +10,13 @@ SLOPES = np.array([0.6, -0.8, -0.4, -0.7, 0.5, -0.3])
 
 
 def made(
-    *, n: int = 400, sessions: int = 4, intercept: float = 1.8, session_sd: float = 0.5, seed: int = 1, block_sd: float = 0.0
+    *,
+    n: int = 400,
+    sessions: int = 4,
+    intercept: float = 1.8,
+    session_sd: float = 0.5,
+    seed: int = 1,
+    block_sd: float = 0.0,
 ) -> pl.DataFrame:
     """Instances whose outcomes follow the model with :data:`SLOPES`; ``block_sd`` adds luck shared by ten frames."""
     rng = np.random.default_rng(seed)

@@ -112,7 +112,9 @@ def test_nothing_scored_is_said_not_shown_as_zero(models):
         if models
         else metrics().clear()
     )
-    assert words.answer(blank, models, conf=0.25)[1] == "Nothing could be scored."
+    why = "heron failed on all 3 frames" if models else "there is no model in the recipe"
+    assert words.answer(blank, models, conf=0.25)[1:] == ("Nothing could be scored.", f"Reason: {why}.")
+    assert words.pairs_title(pl.DataFrame(), blank).startswith("No two models were scored")
     assert words.headlines(blank, models, conf=0.25) == []
     assert words.pr_title(blank, models, conf=0.25) == "There is no curve to draw."
     assert summary.title(blank, models) == "Nothing was scored."

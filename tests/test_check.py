@@ -304,9 +304,9 @@ class TestRecipe:
 
     def test_a_study_that_is_made(self, tmp_path: Path) -> None:
         path = write(
-            tmp_path / "d.yaml", "name: d\ndata: {generator: demo, made: true, manifest: gone.json}\nnotebooks: []\n"
+            tmp_path / "d.yaml", "name: d\ndata: {generator: demo, made: true, manifest: gone.json}\nnotebooks: [nb]\n"
         )
-        assert [p.code for p in errors(check_path(path))] == ["unreadable"]
+        assert [p.code for p in errors(check_path(path))] == ["no_notebook", "unreadable"]
 
 
 class TestManifest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -107,6 +108,40 @@ def test_an_unchanged_environment_is_used_again(project, environment, tmp_path, 
     environment.prepare(tmp_path / "env", ["test", "infer"])
     environment.prepare(tmp_path / "env", ["infer"])  # part of what is there
     assert made == [["infer"], ["infer", "test"]]
+
+
+def test_an_environment_that_was_moved_is_made_anew(environment, tmp_path, monkeypatch):
+    """Its commands name the interpreter by path, so `.venv/bin/jupyter` would not start."""
+    monkeypatch.setattr(environment, "_install", lambda python, extras: (python.parent / "tool").write_text("x"))
+    environment.prepare(tmp_path / "a b" / "env", ["infer"])
+    (tmp_path / "a b").rename(tmp_path / "b")
+    monkeypatch.setattr(environment, "ROOT", tmp_path)  # the project moved with it
+    for name in ("pyproject.toml", ".ci/constraints.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "b/env/left").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "b/env")
+    environment.prepare(tmp_path / "b" / "env", ["infer"])
+    assert (tmp_path / "b/env/bin/tool").exists() and not (tmp_path / "b/env/left").exists()
+    (tmp_path / "b/env/kept").touch()
+    (tmp_path / "pyproject.toml").write_text("changed")
+    environment.prepare(tmp_path / "link", ["infer"])
+    assert (tmp_path / "b/env/kept").exists()
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_folder_with_other_files_in_it_keeps_them(environment, tmp_path, monkeypatch, works):
+    """`make VENV=folder` on the wrong folder."""
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos/a.jpg").touch()
+    monkeypatch.setattr(environment, "_install", lambda python, extras: None)
+    if works:
+        environment.prepare(tmp_path / "photos", [])
+    else:
+        monkeypatch.setattr(environment.sys, "executable", shutil.which("false"))
+        with pytest.raises(environment.Missing, match="venv module"):
+            environment.prepare(tmp_path / "photos", [])
+    assert (tmp_path / "photos/a.jpg").exists()
 
 
 def test_an_old_python_is_refused_in_one_line(environment, tmp_path, monkeypatch):

@@ -21,10 +21,10 @@ import pytest
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-NOTEBOOKS = ("00_data_audit", "01_inference", "02_detection", "10_summary")
+NOTEBOOKS = ("00_data_audit", "01_inference", "02_detection", "03_difficulty", "10_summary")
 TOKEN = "tests"
 #: Seconds that the server may take to answer, and one notebook to run.
-START_S, RUN_S = 60, 120
+START_S, RUN_S = 60, 240
 #: What the status bar says when the notebook's kernel has started; before that, Run All Cells asks for a kernel.
 READY = "Python 3 (ipykernel) | Idle"
 #: What stands in the brackets of every code cell.

@@ -301,7 +301,7 @@ def test_pictures_and_long_text_of_other_cells() -> None:
 
 def test_paths_are_shortened() -> None:
     text = chapter.clean_text(
-        'File "/srv/a/b/c/d.py", line 3\n/root/x and C:\\Users\\me\\proj\\a\\b.py at and/or 3/4/2026'
+        'File "/srv/a/b/c/d.py", line 3\n/' + "root/x and C:\\Users\\me\\proj\\a\\b.py at and/or 3/4/2026"
     )
     assert text == 'File "…/c/d.py", line 3\n~/x and C:\\Users\\me\\proj\\a\\b.py at and/or 3/4/2026'.replace(
         "C:\\Users\\me\\proj\\", "…/"

@@ -152,3 +152,9 @@ def test_what_would_fail_later_is_refused_here(change, message):
 def test_names_of_models_may_be_as_people_write_them(name):
     raw = {"name": "r", "data": {"media": [{"images": "*"}]}, "models": [{"name": name, "weights": "a.pt"}]}
     assert parse_recipe(raw).models[0].name == name
+
+
+def test_a_folder_in_place_of_a_recipe_is_named_once(tmp_path):
+    with pytest.raises(ParameterError) as caught:
+        load_recipe(tmp_path)
+    assert str(caught.value).count(str(tmp_path)) == 1 and "expected a recipe" in str(caught.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -524,6 +525,42 @@ class TestClean:
         assert [c["execution_count"] for c in cells] == [1, 1, None]
         label_cells(nb, stopped=None, failed=False)
         assert statuses(nb) == ["completed"] * 3
+
+
+def test_progress_of_a_notebook_that_ended_is_not_told_as_the_next_ones(tmp_path):
+    class Listener:
+        said: list = []
+
+        def line(self, text): ...
+        def begin(self, name): ...
+        def event(self, name, event):
+            self.said.append((name, event["progress"]))
+
+    class Idle:
+        def run(self, task, tell):
+            return Outcome("complete")
+
+    steps = [Step(name, tmp_path / f"{name}.ipynb", (), {}) for name in ("01_inference", "02_detection")]
+    recipe = load_recipe(study(tmp_path, "01_inference", "02_detection"))
+    entries = [record.entry(s.name, s.name, "", {}) for s in steps]
+    work = _Work(
+        recipe,
+        tmp_path / "reports/study.yaml",
+        tmp_path,
+        steps,
+        "",
+        Listener(),
+        doc={"notebooks": entries, "scored": {}},
+    )
+    told, events = tmp_path / "progress.json", queue.Queue()
+    work.start(steps[0], Idle(), events)
+    time.sleep(0.05)  # file times are coarser than the clock
+    told.write_text('{"label": "wren", "done": 2, "total": 2, "unit": "shards"}')
+    work.tell_progress(["01_inference"])
+    time.sleep(0.05)
+    work.start(steps[1], Idle(), events)
+    work.tell_progress(["02_detection"])
+    assert Listener.said == [("01_inference", "wren: 2 of 2 shards")]
 
 
 def test_record_is_strict_json(tmp_path):

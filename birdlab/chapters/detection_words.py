@@ -17,7 +17,7 @@ def answer(metrics: pl.DataFrame, models: Sequence[str], *, conf: float) -> tupl
     best = best_model(metrics, models)
     if best is None:
         why = pick(metrics, "ap")["reason"].drop_nulls().to_list()
-        return question, "Nothing could be scored.", (why[0] if why else "there is no model in the recipe") + "."
+        return question, "Nothing could be scored.", f"Reason: {why[0] if why else 'there is no model in the recipe'}."
     recall, precision = (share_of(metrics, name, best, conf=conf) for name in ("recall", "precision"))
     found = f"{m(best)} finds {_in_words(recall['value'])}." if recall["value"] is not None else f"{m(best)} leads."
     detail = f"Recall {pct(recall['value'])}{interval_of(recall)}, precision {pct(precision['value'])}{interval_of(precision)} "
@@ -182,7 +182,7 @@ def alarms_title(metrics: pl.DataFrame, models: Sequence[str]) -> str:
 def pairs_title(pairs: pl.DataFrame, metrics: pl.DataFrame) -> str:
     """What the table of paired comparisons shows."""
     if pairs.is_empty():
-        return "There is one model, so nothing to compare."
+        return "No two models were scored, so there is nothing to compare."
     sure = pairs.filter(pl.col("mark") == "yes").to_dicts()
     if sure:
         first = sure[0]

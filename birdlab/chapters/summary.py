@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from birdlab.chapters.common import NEW, best_model, count, interval_of, num, pct, share_of, unit_of, value, wide
+from birdlab.chapters.difficulty_names import title as title_of
 from birdlab.report.show import m
 from birdlab.report.table import Col
 
@@ -44,10 +45,36 @@ def key_numbers(metrics: pl.DataFrame, models: Sequence[str], *, conf: float) ->
             }
             row[f"{name}_reason"] = mine.get(f"{measure}_reason")
         rows.append(row)
-    text = {"measure", "published", "published_reason", *(f"{name}_reason" for name in models)}
+    rows += impact_row(metrics, models)
+    text = {"measure", "measure_note", "published", "published_reason", *(f"{name}_reason" for name in models)}
     ends = [c for name in models for c in (name, f"{name}_lo", f"{name}_hi", f"{name}_reason")]
-    columns = ["measure", *ends, "published", "published_reason"]
+    columns = ["measure", "measure_note", *ends, "published", "published_reason"]
     return pl.DataFrame(rows, schema={c: pl.String if c in text else pl.Float64 for c in columns})
+
+
+def impact_row(metrics: pl.DataFrame, models: Sequence[str]) -> list[dict[str, Any]]:
+    """What the costliest confirmed factor costs each model, in points of recall, as a row; none without 03_difficulty."""
+    impact = metrics.filter((pl.col("metric") == "impact") & pl.col("published").is_null())
+    if impact.is_empty():
+        return []
+    sure = metrics.filter((pl.col("metric") == "confirmed") & (pl.col("value") == 1.0)).select("model", "group")
+    known = impact.join(sure, on=["model", "group"], how="semi").sort("value", descending=True, maintain_order=True)
+    row: dict[str, Any] = {"measure": "Worth fixing: recall lost to the costliest confirmed factor, points"}
+    row |= {"published": None, "published_reason": "no published number stands beside this study"}
+    names = []
+    for name in models:
+        mine = known.filter(pl.col("model") == name)
+        plain = mine.filter(~pl.col("method").str.contains("_sessions")).head(1).to_dicts()
+        row[f"{name}_reason"] = "no single factor is confirmed"
+        if plain:
+            factor = plain[0]["group"]
+            ends = mine.filter((pl.col("group") == factor) & pl.col("method").str.ends_with(NEW)).to_dicts()
+            row[name] = 100 * plain[0]["value"]
+            row[f"{name}_reason"] = ends[0]["reason"] if ends else None
+            numbers = {k: ends[0][k] if ends else None for k in ("lo", "hi")}
+            row |= {f"{name}_{k}": None if v is None else 100 * v for k, v in numbers.items()}
+            names.append(f"{name}: {title_of(factor).lower()}")
+    return [row | {"measure_note": "; ".join(names) or None}]
 
 
 def columns(models: Sequence[str]) -> dict[str, Col]:

@@ -13,17 +13,20 @@ from birdlab.demo.scenes import Session, paint_background
 
 #: A bird keeps its perch for this long on average, s: frames close in time look alike.
 STAY_S = 9.0
+#: Length of a bird that sits far away, px: from bill to tail, drawn from this range for every stay.
+FAR_PX = (46.0, 80.0)
 
 
 @dataclass(frozen=True)
 class Placed:
-    """One bird in one frame: which individual, how it looks, where its feet are (px) and how much light falls on it."""
+    """One bird in one frame: which individual, how it looks, where its feet are (px), its light, whether it is far."""
 
     individual: int
     bird: Bird
     x: float
     y: float
     light: float = 1.0
+    far: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Labelled:
         box: (x, y, w, h) of the mask, px.
         visible: share of the bird that nothing hides, in (0, 1].
         pose: how it is drawn.
+        far: whether it was planted as a bird far away.
     """
 
     individual: int
@@ -43,6 +47,7 @@ class Labelled:
     box: tuple[int, int, int, int]
     visible: float
     pose: str
+    far: bool = False
 
 
 def timeline(session: Session, perches: list[Perch], n_frames: int) -> list[list[Placed]]:
@@ -54,6 +59,9 @@ def timeline(session: Session, perches: list[Perch], n_frames: int) -> list[list
         n_frames: how many frames.
     """
     rng = stream(13, session.seed)
+    # A stream of its own: where no bird is far, every other number stays what it is.
+    distance = stream(32, session.seed)
+    stays, start = 0, distance.random()
     cast = [(rng.random() < 0.6, session.unit * rng.uniform(0.88, 1.1), int(rng.integers(1 << 30))) for _ in range(3)]
     empty = set(rng.choice(n_frames, max(1, n_frames // 7), replace=False).tolist()) if n_frames > 1 else set()
     stay = float(np.exp(-session.step_s / STAY_S))
@@ -69,7 +77,12 @@ def timeline(session: Session, perches: list[Perch], n_frames: int) -> list[list
                 if len(here) >= wanted:
                     break
                 if individual not in here:
-                    here[int(individual)] = _arrive(rng, perches, here, int(individual), cast[individual])
+                    # Every stay at the same distance from the last one that was far: a share without luck.
+                    far = int((stays + 1) * session.far + start) > int(stays * session.far + start)
+                    stays += 1
+                    male, length, seed = cast[individual]
+                    who = (male, float(distance.uniform(*FAR_PX)) if far else length, seed)
+                    here[int(individual)] = replace(_arrive(rng, perches, here, int(individual), who), far=far)
             here = {k: _stir(p, rng) for k, p in here.items()}
         frames.append([here[k] for k in sorted(here)])
     return frames
@@ -186,7 +199,7 @@ class Camera:
         patch[:] = over(patch, paint, shown)
         whole = np.zeros((HEIGHT, WIDTH), bool)
         whole[y0:y1, x0:x1] = mask
-        return Labelled(placed.individual, whole, _box(whole), visible, placed.bird.pose)
+        return Labelled(placed.individual, whole, _box(whole), visible, placed.bird.pose, placed.far)
 
 
 def _uncovered(labels: list[Labelled]) -> list[Labelled]:

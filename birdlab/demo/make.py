@@ -25,13 +25,13 @@ from birdlab.shards import write_atomic
 
 __all__ = ["FRAMES_PER_SESSION", "SECOND_SESSIONS", "VERSION", "make_study"]
 
-FRAMES_PER_SESSION = 8
+FRAMES_PER_SESSION = 16
 #: Sessions that a second, made observer labelled too.
 SECOND_SESSIONS = ("glade-a", "orchard-a", "pines-a")
 #: The file that is written last and says that the study is whole.
 MARKER = "made.json"
 
-_QUALITY = 86
+_QUALITY = 80
 _FIRST_DAY = datetime(2001, 5, 1, 7, 0, 0)
 
 

@@ -30,7 +30,7 @@ from birdlab.demo.paint import (
 from birdlab.demo.places import FOLIAGE, PLACES
 
 #: Raise when anything that is drawn changes: made studies are kept by this number.
-VERSION = "1"
+VERSION = "9"
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,8 @@ class Session:
         motion: length of the motion blur of a perched bird, px; birds in flight get four times as much.
         clutter: 0 to 1: twigs and leaves in front of and around the birds, look-alikes.
         noise: standard deviation of the sensor noise, grey levels.
+        far: share of stays that are far away, whatever else holds for the bird: it is drawn
+            :data:`birdlab.demo.frames.FAR_PX` long instead of about ``unit``.
         seed: of everything that is drawn.
     """
 
@@ -66,6 +68,7 @@ class Session:
     motion: float = 0.0
     clutter: float = 0.2
     noise: float = 1.5
+    far: float = 0.0
     seed: int = 0
 
     def planted(self) -> dict[str, object]:
@@ -75,87 +78,14 @@ class Session:
 
 #: The test sessions. Dark, hazy, blurred and cluttered ones are there to be hard.
 SESSIONS = (
-    Session("glade-a", "glade", "glade", unit=170, step_s=3, exposure=1.05, contrast=1.06, clutter=0.15, seed=101),
-    Session(
-        "glade-b",
-        "glade",
-        "glade",
-        unit=156,
-        step_s=30,
-        exposure=0.36,
-        contrast=0.78,
-        warmth=-0.5,
-        clutter=0.35,
-        noise=4.5,
-        seed=102,
-    ),
-    Session(
-        "meadow-a",
-        "meadow",
-        "meadow",
-        unit=150,
-        step_s=30,
-        exposure=1.12,
-        contrast=1.12,
-        warmth=0.3,
-        clutter=0.1,
-        seed=201,
-    ),
-    Session(
-        "meadow-b",
-        "meadow",
-        "meadow",
-        unit=140,
-        step_s=2,
-        exposure=1.0,
-        contrast=0.72,
-        warmth=-0.3,
-        haze=0.46,
-        clutter=0.15,
-        noise=2,
-        seed=202,
-    ),
-    Session(
-        "orchard-a",
-        "orchard",
-        "orchard",
-        unit=262,
-        step_s=4,
-        exposure=1.0,
-        contrast=1.05,
-        warmth=0.25,
-        clutter=0.3,
-        motion=2,
-        seed=301,
-    ),
-    Session(
-        "orchard-b",
-        "orchard",
-        "orchard",
-        unit=165,
-        step_s=30,
-        exposure=0.92,
-        contrast=0.88,
-        blur=8.5,
-        clutter=0.35,
-        motion=8,
-        seed=302,
-    ),
-    Session("pines-a", "pines", "pines", unit=160, step_s=30, exposure=0.95, contrast=1.0, clutter=1.0, seed=401),
-    Session(
-        "pines-b",
-        "pines",
-        "pines",
-        unit=136,
-        step_s=3,
-        exposure=0.48,
-        contrast=0.85,
-        warmth=-0.2,
-        clutter=0.8,
-        motion=6,
-        noise=3.5,
-        seed=402,
-    ),
+    Session("glade-a", "glade", "glade", unit=170, step_s=3, exposure=1.05, contrast=1.06, clutter=0.15, far=0.55, seed=101),
+    Session("glade-b", "glade", "glade", unit=156, step_s=30, exposure=0.45, contrast=0.82, warmth=-0.5, clutter=0.35, noise=4.5, far=0.5, seed=102),
+    Session("meadow-a", "meadow", "meadow", unit=150, step_s=30, exposure=1.04, contrast=0.96, warmth=0.3, clutter=0.1, seed=201),
+    Session("meadow-b", "meadow", "meadow", unit=140, step_s=4, exposure=1.0, contrast=0.82, warmth=-0.3, haze=0.36, clutter=0.15, noise=2, far=0.45, seed=202),
+    Session("orchard-a", "orchard", "orchard", unit=230, step_s=4, exposure=1.0, contrast=1.05, warmth=0.25, clutter=0.3, motion=2, far=0.6, seed=301),
+    Session("orchard-b", "orchard", "orchard", unit=165, step_s=30, exposure=0.92, contrast=0.88, blur=3.5, clutter=0.35, motion=6, far=0.5, seed=302),
+    Session("pines-a", "pines", "pines", unit=160, step_s=30, exposure=0.95, contrast=1.0, clutter=1.0, far=0.5, seed=401),
+    Session("pines-b", "pines", "pines", unit=145, step_s=3, exposure=0.55, contrast=0.88, warmth=-0.2, clutter=0.7, motion=3, noise=3.5, far=0.5, seed=402),
 )
 
 

@@ -32,9 +32,9 @@ def score_command(args: argparse.Namespace) -> int:
     if args.json:
         text = json.dumps(result, ensure_ascii=False, allow_nan=False)
     else:
-        from birdlab.difficulty.printed import printed
+        from birdlab.difficulty.command_text import as_text
 
-        text = printed(result)
+        text = as_text(result)
     sys.stdout.write(text + "\n")
     return EXIT_OK
 

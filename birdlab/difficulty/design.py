@@ -270,7 +270,8 @@ def _birds(instances: pl.DataFrame, factors: tuple[str, ...]) -> tuple[pl.DataFr
     if twice.height:
         found = f"{twice['instance'][0]} twice"
         raise DataError(Problem("duplicate_instance", found, "every bird once per model", key="instance"))
-    models = named["model"].unique(maintain_order=True).to_list()
+    # One model without a name where there is no column; a column without rows is no model at all.
+    models = named["model"].unique(maintain_order=True).to_list() if "model" in instances.columns else [""]
     birds = named.unique("instance", keep="first", maintain_order=True).select("instance", "session", "frame", *factors)
     birds = birds.with_columns(pl.col(f).cast(pl.Float64).fill_nan(None) for f in factors)
     for model in models:

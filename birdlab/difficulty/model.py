@@ -7,7 +7,7 @@ they are worth in recall, and whether they hold when a session is left out. Asso
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import polars as pl
@@ -108,12 +108,13 @@ def analyse(instances: pl.DataFrame, factors: Sequence[str] = FACTORS, *, curves
     """
     with threadpool_limits(limits=1):  # threads that wait for each other cost more than these small matrices
         design = common_design(instances, factors)
-        parts = [_one_model(design, name, curves) for name in design.outcomes]
         vif = _vif(design)
-        common = common_checks(design, vif)
-        joined = {key: [part[key] for part in parts] for key in (parts[0] if parts else {})}
-        tables = {key: pl.concat(frames) for key, frames in joined.items()}
-        tables["checks"] = pl.concat([common, *joined.get("checks", [])])
+        parts = [_one_model(design, name, curves) for name in design.outcomes]
+        tables = {key: pl.concat([part[key] for part in parts]) for key in (parts[0] if parts else ())}
+        if not parts:
+            nobody = replace(design, outcomes={"": np.ones(design.n)})
+            tables = {key: frame.clear() for key, frame in _one_model(nobody, "", curves).items()}
+        tables["checks"] = pl.concat([common_checks(design, vif), tables["checks"]])
         tables |= {"sheet": factor_sheet(design), "vif": vif, "correlations": checks.correlations(design)}
         return DifficultyModel(**{field.name: tables[field.name] for field in fields(DifficultyModel)})
 

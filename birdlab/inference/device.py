@@ -110,6 +110,16 @@ def onnx_providers(text: str) -> tuple[Device, list[Any], str]:
     return Device("cpu"), ["CPUExecutionProvider"], remark
 
 
+def onnx_errors() -> tuple[type[Exception], ...]:
+    """What onnxruntime raises: exceptions of its own, with no common base; none where it is not installed."""
+    try:
+        from onnxruntime.capi import onnxruntime_pybind11_state as state
+    except ImportError:
+        return ()
+    kinds = (getattr(state, name) for name in dir(state))
+    return tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception))
+
+
 def cores() -> int:
     """Cores this process may use: scheduling affinity and the control group's quota, at least 1."""
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

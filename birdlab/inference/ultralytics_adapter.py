@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -71,6 +73,7 @@ class UltralyticsDetector:
             "imgsz": model.imgsz,
             "half": self._half,
         }
+        self._errors = (*ERRORS, *devices.onnx_errors()) if weights.kind == "onnx" else ERRORS
         with _reproducible() if weights.kind == "openvino" else nullcontext():
             self._set_up(model, weights, cache)
 
@@ -88,7 +91,7 @@ class UltralyticsDetector:
         """Detect in BGR uint8 images of one shape; classes other than ``keep`` are left out before ``max_det`` counts."""
         try:
             results = self._call(images, self.keep or None)
-        except ERRORS as error:
+        except self._errors as error:
             raise PredictError(f"{type(error).__name__}: {(str(error).splitlines() or ['no message'])[0]}") from error
         seconds = sum(r.speed["inference"] for r in results) / 1000
         return Prediction([self._boxes(result) for result in results], seconds)
@@ -111,7 +114,7 @@ class UltralyticsDetector:
         side = max(64, model.imgsz)
         try:
             self._call([np.full((side, side, 3), 114, dtype=np.uint8)], None)
-        except ERRORS as error:
+        except self._errors as error:
             found = f"a model that fails on a blank image: {(str(error).splitlines() or [type(error).__name__])[0]}"
             raise DataError(
                 Problem("bad_weights", found, "a detector that ultralytics can run", file=str(weights.path))
@@ -274,10 +277,7 @@ def _reproducible() -> Iterator[None]:
     int8 detector found 74 or 80 of the same 165 birds. Here all is fp32 but the int8 layers, and those use the
     instructions that all processors with AVX2 share. ``ONEDNN_MAX_CPU_ISA``, if set by the user, is left alone.
     """
-    try:
-        import openvino
-    except ImportError as error:
-        raise missing_package("openvino", "to run an OpenVINO folder") from error
+    openvino = _import_openvino()
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", COMMON_ISA)
     own = openvino.Core
 
@@ -291,6 +291,15 @@ def _reproducible() -> Iterator[None]:
         yield
     finally:
         openvino.Core = own
+
+
+def _import_openvino() -> Any:
+    """OpenVINO without its telemetry, which else reports its own import to a server and writes into the home folder."""
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # "not installed", for who imports it
+    try:
+        return importlib.import_module("openvino")
+    except ImportError as error:
+        raise missing_package("openvino", "to run an OpenVINO folder") from error
 
 
 def _as_named(weights: Weights, cache: Path) -> Path:

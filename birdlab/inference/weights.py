@@ -94,8 +94,8 @@ def _kind(path: Path, model: Model) -> str:
     graphs = sorted(folder.glob("*.xml")) if path.is_dir() else [path] if suffix == ".xml" else []
     if len(graphs) == 1 and graphs[0].with_suffix(".bin").exists():
         return "openvino"
-    found = f"{len(graphs)} .xml files with a .bin" if path.is_dir() else f"a file ending in {suffix or 'nothing'}"
-    if suffix == ".xml":
+    found = f"a folder with {len(graphs)} .xml files" if path.is_dir() else f"a file ending in {suffix or 'nothing'}"
+    if len(graphs) == 1:
         found = "an .xml without the .bin beside it"
     remedy = "export the model to ONNX with the library that trained it"
     raise DataError(

@@ -66,9 +66,13 @@ class YoloxDetector:
         self.device = devices.device_words(found, devices.cores())
         blank = np.full((1, 3, height, width), PAD, dtype=np.float32)
         sample = self._run(blank)
-        self._cells = cells(self.size, sample.shape[1])
-        if sample.ndim != 3 or sample.shape[2] < 6 or self._cells is None:
+        self._cells = cells(self.size, sample.shape[1]) if sample.ndim == 3 and sample.shape[2] > 5 else None
+        if self._cells is None:
             raise DataError(_not_yolox(weights, sample, self.size))
+        lo, hi = float(sample[..., 4:].min()), float(sample[..., 4:].max())
+        if not (lo >= 0 and hi <= 1.001):  # NaN fails too
+            expected = "probabilities from 0 to 1: an export that ends in the head's sigmoid"
+            raise DataError(Problem("not_yolox", f"scores from {lo:g} to {hi:g}", expected, file=str(weights.path)))
         # Decoded centres lie all over the input; undecoded ones are offsets of about one cell.
         self._decoded = bool(np.median(np.abs(sample[0, :, :2])) > 8)
         self.names = _names(weights, sample.shape[2] - 5)
@@ -203,13 +207,8 @@ def nms(xyxy: np.ndarray, scores: np.ndarray, classes: np.ndarray, *, iou: float
 class _Onnxruntime:
     def __init__(self, weights: Weights, providers: list[Any]) -> None:
         import onnxruntime
-        from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-        kinds = (getattr(state, name) for name in dir(state))
-        self.errors = tuple(k for k in kinds if isinstance(k, type) and issubclass(k, Exception)) + (
-            RuntimeError,
-            ValueError,
-        )
+        self.errors = (*devices.onnx_errors(), RuntimeError, ValueError)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = devices.cores()
         options.log_severity_level = 3
@@ -277,7 +276,10 @@ def _open(weights: Weights, providers: list[Any]) -> _Onnxruntime | _OpenCV:
 def _names(weights: Weights, n: int) -> dict[int, str]:
     listed = weights.path.with_suffix(".txt")
     if listed.exists():
-        lines = [line.strip() for line in listed.read_text(encoding="utf-8").splitlines() if line.strip()]
+        try:
+            lines = [line.strip() for line in listed.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(Problem("unreadable", str(error), "class names in UTF-8", file=str(listed))) from error
         if len(lines) != n:
             raise DataError(Problem("wrong_names", f"{len(lines)} class names", f"{n}, one a line", file=str(listed)))
         return dict(enumerate(lines))
@@ -285,7 +287,7 @@ def _names(weights: Weights, n: int) -> dict[int, str]:
 
 
 def _not_yolox(weights: Weights, sample: np.ndarray, size: tuple[int, int]) -> Problem:
-    shape = " x ".join(map(str, sample.shape))
+    shape = " x ".join(map(str, sample.shape)) or "one number"
     expected = (
         f"1 x cells x (5 + classes), with the cells of strides 8, 16 and 32 for an input of {size[1]} x {size[0]} px"
     )

@@ -182,9 +182,11 @@ def notebooks(record: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _headlines(chapters: Sequence[Chapter]) -> list[tuple[str, dict[str, Any]]]:
-    """The first five numbers offered, those of the summary before all others."""
+    """Five of the numbers offered, the summary's before all others; where there are more, a chapter's last give way."""
     ordered = sorted(chapters, key=lambda c: "summary" not in c.name)
-    return [(c.slug, entry) for c in ordered for entry in c.headlines][:N_HEADLINES]
+    offered = [(i, rank, c.slug, entry) for i, c in enumerate(ordered) for rank, entry in enumerate(c.headlines)]
+    kept = sorted(offered, key=lambda o: ("summary" not in ordered[o[0]].name, o[1], o[0]))[:N_HEADLINES]
+    return [(slug, entry) for _, _, slug, entry in sorted(kept, key=lambda o: o[:2])]
 
 
 def _number(entry: Mapping[str, Any], slug: str, hues: Mapping[str, Hue]) -> Html:

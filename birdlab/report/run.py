@@ -108,7 +108,7 @@ class _Work:
     doc: dict[str, Any] = field(default_factory=dict)
     todo: list[Step] = field(default_factory=list)
     begun: float = field(default_factory=time.monotonic)
-    wall_begun: float = field(default_factory=time.time)
+    last_start: float = 0.0  # of a notebook, in seconds since 1970
 
     @property
     def root(self) -> Path:
@@ -206,7 +206,7 @@ class _Work:
         """Pass on how far the shards of the notebook that runs are; which one it is can be told only when it is alone."""
         path, names = self.run_dir / "progress.json", list(running)
         try:
-            if len(names) == 1 and path.stat().st_mtime > self.wall_begun:
+            if len(names) == 1 and path.stat().st_mtime > self.last_start:
                 text = "{label}: {done} of {total} {unit}".format(**json.loads(path.read_text(encoding="utf-8")))
                 self.console.event(names[0], {"progress": text})
         except (OSError, ValueError, KeyError, TypeError):
@@ -232,6 +232,7 @@ class _Work:
         self.entry(step.name).update(fresh)
         self.write()
         self.console.begin(step.name)
+        self.last_start = time.time()
         task = self.task(step)
 
         def work() -> None:
