@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from birdlab import __version__
-from birdlab.errors import EXIT_OK, EXIT_USAGE, BirdlabError
+from birdlab.errors import EXIT_OK, EXIT_USAGE, BirdlabError, Problem
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,13 +31,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.write(json.dumps(error.as_json(), ensure_ascii=False) + "\n")
         sys.stderr.write(f"birdlab: {error}\n")
         return error.exit_code
-    except KeyboardInterrupt:
-        sys.stderr.write("birdlab: interrupted; what was finished is kept, run the same command to go on\n")
-        return 130
     except BrokenPipeError:
         # The reader of our output went away (`birdlab … | head`): not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
+    except OSError as error:
+        # What the system refuses anywhere: a full disk, a folder that may not be written.
+        remedy = "mend that and run the same command again; what was finished is kept"
+        where = str(error.filename) if error.filename else None
+        problem = Problem("system", error.strerror or str(error), "to read or write here", remedy, file=where)
+        sys.stderr.write(f"birdlab: {problem}\n")
+        return EXIT_USAGE
+    except KeyboardInterrupt:
+        sys.stderr.write("birdlab: interrupted; what was finished is kept, run the same command to go on\n")
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:

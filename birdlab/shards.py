@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future, as_completed
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,14 +57,22 @@ def split_evenly(items: Sequence[Any], size: int) -> list[list[Any]]:
 
 
 def write_atomic(path: Path, write: Callable[[Path], Any]) -> None:
-    """Call ``write`` on a temporary file beside ``path`` and rename it: ``path`` is never half written."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Call ``write`` on a temporary file beside ``path`` and rename it: ``path`` is never half written.
+
+    Raises:
+        OSError: the disk is full, the folder may not be written …; it names ``path``.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
         temporary.replace(path)
+    except OSError as error:
+        # A full disk names no file, and the temporary one means nothing to the user.
+        raise OSError(error.errno, os.strerror(error.errno) if error.errno else str(error), str(path)) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def write_parquet(path: Path, frame: pl.DataFrame) -> None:

@@ -50,6 +50,20 @@ BUILDERS: dict[str, str] = {
     "calibration_bins": "birdlab.difficulty.study:build",
     "calibration": "birdlab.difficulty.study:build",
     "metrics_difficulty": "birdlab.difficulty.study:build",
+    "coefficients": "birdlab.difficulty.model_study:build",
+    "coefficient_sets": "birdlab.difficulty.model_study:build",
+    "model_summary": "birdlab.difficulty.model_study:build",
+    "model_checks": "birdlab.difficulty.model_study:build",
+    "model_sheet": "birdlab.difficulty.model_study:build",
+    "model_vif": "birdlab.difficulty.model_study:build",
+    "model_correlations": "birdlab.difficulty.model_study:build",
+    "model_ladder": "birdlab.difficulty.model_study:build",
+    "model_loso": "birdlab.difficulty.model_study:build",
+    "model_calibration": "birdlab.difficulty.model_study:build",
+    "model_reliability": "birdlab.difficulty.model_study:build",
+    "model_partial": "birdlab.difficulty.model_study:build",
+    "model_missed": "birdlab.difficulty.model_study:build",
+    "metrics_difficulty_model": "birdlab.difficulty.model_study:build",
 }
 #: What a builder's result depends on, beside the recipe's ``data``: recipe sections and other tables.
 DEPENDS: dict[str, tuple[str, ...]] = {
@@ -59,9 +73,13 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "birdlab.difficulty.factors:build": ("scoring", "frames", "labels"),
     "birdlab.difficulty.study:build_instances": ("factors", "matches"),
     "birdlab.difficulty.study:build": ("difficulty", "instances"),
+    "birdlab.difficulty.model_study:build": ("difficulty", "scoring", "instances"),
 }
 #: Notebooks without which a table takes no part in ``metrics``: it costs a look at every picture.
-ONLY_WITH: dict[str, tuple[str, ...]] = {"metrics_difficulty": ("03_difficulty", "04_difficulty_model")}
+ONLY_WITH: dict[str, tuple[str, ...]] = {
+    "metrics_difficulty": ("03_difficulty", "04_difficulty_model"),
+    "metrics_difficulty_model": ("04_difficulty_model",),
+}
 
 
 @dataclass(frozen=True)

@@ -462,6 +462,17 @@ def test_mask_definitions_by_hand():
     assert result.as_dict()["precision"] == 0.5 and result.reasons == {}
 
 
+@pytest.mark.parametrize("engine", ["hotcoco", "pycocotools"])
+def test_more_masks_than_a_byte_counts(engine):
+    frames = frames_table([(40, 40)])
+    places = [(x, y) for x in range(0, 36, 2) for y in range(0, 36, 2)]
+    assert len(places) > 255
+    rows = [{"frame_id": "f000", **box(x, y, 2, 2), "mask_rle": square_mask(x, y, 2)} for x, y in places]
+    labels = labels_table(rows)
+    predictions = predictions_table([row | {"score": 0.9} for row in rows])
+    assert evaluate_masks(labels, predictions, frames, engine=engine, max_dets=400).ap == pytest.approx(1)
+
+
 def test_masks_that_are_missing():
     frames = frames_table([(40, 40)] * 2)
     labels = labels_table(

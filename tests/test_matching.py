@@ -182,6 +182,8 @@ def test_drop_ignored_uses_the_mask_where_there_is_one_and_changes_nothing_twice
     assert dropped.select("prediction_id", "label_id").rows() == [("p0", "l0"), ("p2", "l0")]
     again = boxes.drop_ignored(real, kept)
     assert again[1].equals(kept) and again[2].is_empty()
+    many = make_predictions([("f0", "a", 0.5, 10, k % 180, 20, 20) for k in range(300)])  # of one frame
+    assert boxes.drop_ignored(labels, many)[2].height == 300
 
 
 def test_masks_are_matched_by_masks() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
+import shutil
 from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
@@ -17,6 +20,7 @@ import pytest
 from fake_run import HOSTILE, QUOTED, code, display, md, notebook, stream
 
 from birdlab import style
+from birdlab.cli import main
 from birdlab.errors import DataError
 from birdlab.report import chapter, markdown, show
 from birdlab.report.render import render, render_run
@@ -249,6 +253,41 @@ def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
         render_run(tmp_path)
     with pytest.raises(DataError, match="found a file; expected the folder of a run"):
         render_run(tmp_path / "run.json")
+
+
+def test_a_folder_whose_files_were_changed_by_hand(folder: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(folder, run)
+    record = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    executed = run / "notebooks" / "02_detection.ipynb"
+    output = {"cell_type": "code", "source": "x", "outputs": [{"data": {"text/html": 5}}]}
+    for cell in (3, {"cell_type": "markdown", "source": 5}, output):
+        executed.write_text(json.dumps({"cells": [cell]}), encoding="utf-8")
+        with pytest.raises(DataError, match=r"02_detection\.ipynb: found cell 1 .*expected a notebook as Jupyter"):
+            render_run(run)
+    (run / "run.json").write_text(json.dumps(record | {"recipe": {"scoring": 5}}), encoding="utf-8")
+    with pytest.raises(DataError, match=r"run\.json: found recipe\.scoring that is int"):
+        render_run(run)
+    (run / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    executed.unlink()
+    (run / "records" / "02_detection.json").write_text('{"entries": [3]}', encoding="utf-8")
+    assert render_run(run).exists()
+
+
+@pytest.mark.parametrize("code_", [errno.ENOSPC, errno.EROFS])
+def test_a_full_or_closed_disk_is_one_line(
+    page: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code_: int
+) -> None:
+    before = page.read_bytes()
+
+    def refuse(*_: Any, **__: Any) -> int:
+        raise OSError(code_, os.strerror(code_))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", refuse)
+        assert main(["report", str(page.parent)]) == 2
+    assert capsys.readouterr().err.startswith(f"birdlab: {page}: found {os.strerror(code_)}; expected")
+    assert page.read_bytes() == before and not list(page.parent.glob("*.tmp"))
 
 
 # cells

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import polars as pl
@@ -86,3 +87,15 @@ def test_digest_ignores_the_order_of_keys(d):
 def test_split_evenly_loses_nothing(items, size):
     pieces = split_evenly(items, size)
     assert [i for p in pieces for i in p] == items and all(len(p) <= size for p in pieces)
+
+
+def test_a_refusal_of_the_system_names_the_file_that_was_to_be_written(tmp_path):
+    def fail(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError) as caught:
+        write_atomic(tmp_path / "x.txt", fail)
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "x.txt"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileExistsError):
+        write_atomic(tmp_path / "file" / "x.txt", lambda path: path.write_text(""))

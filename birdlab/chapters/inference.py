@@ -89,6 +89,8 @@ def models_title(asked: pl.DataFrame) -> str:
     if asked.is_empty():
         return "No model."
     most = asked.sort("kept", descending=True).row(0, named=True)
+    if not most["kept"]:
+        return "No model draws a box at the fixed score."
     return f"{m(most['model'])} draws the most boxes: {count(int(most['kept']), 'box', 'boxes')} at the fixed score."
 
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from birdlab.demo.frames import Labelled, session_frames
+from birdlab.demo.frames import FAR_PX, Labelled, session_frames
 from birdlab.demo.paint import HEIGHT, WIDTH, stream
-from birdlab.demo.scenes import SESSIONS, VERSION, Session
+from birdlab.demo.scenes import COMPLETE_SESSION, SESSIONS, VERSION, Session
 from birdlab.errors import DataError, Problem
 from birdlab.shards import write_atomic
 
@@ -43,6 +43,7 @@ class _Made:
     images: list[dict[str, Any]]
     annotations: list[dict[str, Any]]
     sizes: dict[str, int]
+    far: list[int]
 
 
 def make_study(out: Path) -> None:
@@ -50,9 +51,9 @@ def make_study(out: Path) -> None:
 
     Written are ``frames/<session>/<frame>.jpg`` (3840×2160, with the time of the made recording as EXIF), ``labels.json``
     (COCO with masks; ``session``, ``site``, ``frame`` and ``time_s`` per image, empty frames listed without annotations),
-    ``second_labels.json`` (the same for three sessions by a made second observer), ``truth.json`` (what was planted) and
-    last ``made.json``. The pixels depend on nothing but the generator's version; the bytes of the JPEG files may differ
-    from one encoder to the next.
+    ``second_labels.json`` (the same for three sessions by a made second observer), ``truth.json`` (what was planted, and
+    in which birds) and last ``made.json``. The pixels depend on nothing but the generator's version; the bytes of the
+    JPEG files may differ from one encoder to the next.
 
     Args:
         out: folder of the study; made if absent. Files that are whole are not written again.
@@ -66,7 +67,7 @@ def make_study(out: Path) -> None:
         _write_study(out)
     except OSError as error:
         found = error.strerror or str(error)
-        remedy = "the demo needs about 60 MB; give another folder with --out"
+        remedy = "the demo needs about 90 MB; give another folder with --out"
         raise DataError(
             Problem("cannot_write", found, "a folder that can be written to", remedy, file=str(out))
         ) from error
@@ -101,7 +102,7 @@ def _make_session(session: Session, out: Path) -> _Made:
     import cv2
 
     number = next(i for i, s in enumerate(SESSIONS) if s.name == session.name)
-    made = _Made(session, [], [], {})
+    made = _Made(session, [], [], {}, [])
     for index, (image, birds) in enumerate(session_frames(session, FRAMES_PER_SESSION)):
         name = f"frames/{session.name}/{index:04d}.jpg"
         _, encoded = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
@@ -112,7 +113,9 @@ def _make_session(session: Session, out: Path) -> _Made:
         image_id = 1000 * (number + 1) + index
         about = {"session": session.name, "site": session.site, "frame": index, "time_s": index * session.step_s}
         made.images.append({"id": image_id, "file_name": name, "width": WIDTH, "height": HEIGHT, **about})
-        made.annotations.extend(_annotation(bird, image_id, session) for bird in birds)
+        labels = [_annotation(bird, image_id, session) for bird in birds]
+        made.annotations.extend(labels)
+        made.far.extend(label["id"] for label, bird in zip(labels, birds, strict=True) if bird.far)
     return made
 
 
@@ -168,9 +171,33 @@ def _planted(parts: list[_Made]) -> dict[str, Any]:
             "n_frames": len(part.images),
             "n_birds": len(part.annotations),
             "n_empty": len(part.images) - len(seen),
+            "n_far": len(part.far),
         }
         sessions.append({**part.session.planted(), **counts})
-    return {"generator": "birdlab demo", "version": VERSION, "made": True, "sessions": sessions}
+    far = [part for part in parts if part.session.far]
+    planted = {
+        "factor": "rel_size",
+        "effect": "birds drawn small, as if far away, are missed",
+        "setting": "far",
+        "length_px": list(FAR_PX),
+        "sessions": [part.session.name for part in far],
+        "labels": [label for part in far for label in part.far],
+    }
+    between = {
+        "factor": "brightness_global",
+        "effect": "one camera and one light per session: it hardly varies within",
+        "setting": "exposure",
+        "sessions": {part.session.name: part.session.exposure for part in parts},
+    }
+    return {
+        "generator": "birdlab demo",
+        "version": VERSION,
+        "made": True,
+        "planted": planted,
+        "complete": {"session": COMPLETE_SESSION, "model": "heron"},
+        "between_sessions": between,
+        "sessions": sessions,
+    }
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:

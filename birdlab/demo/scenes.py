@@ -30,7 +30,7 @@ from birdlab.demo.paint import (
 from birdlab.demo.places import FOLIAGE, PLACES
 
 #: Raise when anything that is drawn changes: made studies are kept by this number.
-VERSION = "9"
+VERSION = "2"
 
 
 @dataclass(frozen=True)
@@ -76,17 +76,103 @@ class Session:
         return asdict(self)
 
 
-#: The test sessions. Dark, hazy, blurred and cluttered ones are there to be hard.
+#: The test sessions. In seven of them some birds are far away, which is what makes detectors miss; light, haze, blur and
+#: clutter belong to a whole session.
 SESSIONS = (
-    Session("glade-a", "glade", "glade", unit=170, step_s=3, exposure=1.05, contrast=1.06, clutter=0.15, far=0.55, seed=101),
-    Session("glade-b", "glade", "glade", unit=156, step_s=30, exposure=0.45, contrast=0.82, warmth=-0.5, clutter=0.35, noise=4.5, far=0.5, seed=102),
-    Session("meadow-a", "meadow", "meadow", unit=150, step_s=30, exposure=1.04, contrast=0.96, warmth=0.3, clutter=0.1, seed=201),
-    Session("meadow-b", "meadow", "meadow", unit=140, step_s=4, exposure=1.0, contrast=0.82, warmth=-0.3, haze=0.36, clutter=0.15, noise=2, far=0.45, seed=202),
-    Session("orchard-a", "orchard", "orchard", unit=230, step_s=4, exposure=1.0, contrast=1.05, warmth=0.25, clutter=0.3, motion=2, far=0.6, seed=301),
-    Session("orchard-b", "orchard", "orchard", unit=165, step_s=30, exposure=0.92, contrast=0.88, blur=3.5, clutter=0.35, motion=6, far=0.5, seed=302),
-    Session("pines-a", "pines", "pines", unit=160, step_s=30, exposure=0.95, contrast=1.0, clutter=1.0, far=0.5, seed=401),
-    Session("pines-b", "pines", "pines", unit=145, step_s=3, exposure=0.55, contrast=0.88, warmth=-0.2, clutter=0.7, motion=3, noise=3.5, far=0.5, seed=402),
+    Session(
+        "glade-a", "glade", "glade", unit=170, step_s=3, exposure=1.05, contrast=1.06, clutter=0.15, far=0.55, seed=101
+    ),
+    Session(
+        "glade-b",
+        "glade",
+        "glade",
+        unit=156,
+        step_s=30,
+        exposure=0.45,
+        contrast=0.82,
+        warmth=-0.5,
+        clutter=0.35,
+        noise=4.5,
+        far=0.5,
+        seed=102,
+    ),
+    Session(
+        "meadow-a",
+        "meadow",
+        "meadow",
+        unit=150,
+        step_s=30,
+        exposure=1.04,
+        contrast=0.96,
+        warmth=0.3,
+        clutter=0.1,
+        seed=201,
+    ),
+    Session(
+        "meadow-b",
+        "meadow",
+        "meadow",
+        unit=140,
+        step_s=4,
+        exposure=1.0,
+        contrast=0.76,
+        warmth=-0.3,
+        haze=0.43,
+        clutter=0.15,
+        noise=2,
+        far=0.45,
+        seed=202,
+    ),
+    Session(
+        "orchard-a",
+        "orchard",
+        "orchard",
+        unit=230,
+        step_s=4,
+        exposure=1.0,
+        contrast=1.05,
+        warmth=0.25,
+        clutter=0.3,
+        motion=2,
+        far=0.6,
+        seed=301,
+    ),
+    Session(
+        "orchard-b",
+        "orchard",
+        "orchard",
+        unit=165,
+        step_s=30,
+        exposure=0.92,
+        contrast=0.88,
+        blur=3.5,
+        clutter=0.35,
+        motion=6,
+        far=0.5,
+        seed=302,
+    ),
+    Session(
+        "pines-a", "pines", "pines", unit=160, step_s=30, exposure=0.95, contrast=1.0, clutter=1.0, far=0.5, seed=401
+    ),
+    Session(
+        "pines-b",
+        "pines",
+        "pines",
+        unit=145,
+        step_s=3,
+        exposure=0.5,
+        contrast=0.88,
+        warmth=-0.2,
+        clutter=0.7,
+        motion=3,
+        noise=3.5,
+        far=0.5,
+        seed=402,
+    ),
 )
+
+#: The session in which heron finds every bird: clear, and no bird far away.
+COMPLETE_SESSION = "meadow-a"
 
 
 def paint_background(session: Session) -> Canvas:

@@ -175,12 +175,14 @@ def _shares(dt: np.ndarray, regions: pl.DataFrame) -> np.ndarray:
 
 
 def _mask_shares(dt: np.ndarray, region: dict[str, Any]) -> np.ndarray:
+    import hotcoco.mask
     from pycocotools import mask as coco_mask
 
     height, width = region["size"]
     drawn = coco_mask.frPyObjects(np.ascontiguousarray(dt), height, width)
     # iscrowd=1 makes it intersection / drawn area; the drawn box is cut at the frame, the share is of the whole box.
     part = np.asarray(coco_mask.iou(drawn, [region], [1])).reshape(-1)
-    inter = np.nan_to_num(part) * np.asarray(coco_mask.area(drawn), dtype=np.float64)
+    # hotcoco's area: pycocotools' fails on more than 255 masks with NumPy 2.
+    inter = np.nan_to_num(part) * np.asarray(hotcoco.mask.area(drawn), dtype=np.float64)
     area = dt[:, 2] * dt[:, 3]
     return np.divide(inter, area, out=np.zeros_like(inter), where=area > 0)

@@ -38,9 +38,10 @@ def coco_areas(labels: pl.DataFrame, truth: Side, found: Side, iou_type: IouType
 def _own_area(side: Side, iou_type: IouType) -> np.ndarray:
     if iou_type == "bbox" or not len(side):
         return side.boxes[:, 2] * side.boxes[:, 3]
-    from pycocotools import mask
+    import hotcoco.mask
 
-    return np.asarray(mask.area(side.masks), dtype=np.float64)
+    # Not pycocotools' function: with NumPy 2 it fails on more than 255 masks.
+    return np.asarray(hotcoco.mask.area(side.masks), dtype=np.float64)
 
 
 def relative_sizes(frames: pl.DataFrame, truth: Side, found: Side) -> tuple[np.ndarray, np.ndarray]:

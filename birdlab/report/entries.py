@@ -86,9 +86,12 @@ def read_record(run_dir: Path, notebook: str) -> dict[str, Any]:
     if parts:
         return {"notebook": notebook, "complete": False, "entries": parts}
     try:
-        return json.loads(_record(run_dir, notebook).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {"notebook": notebook, "complete": False, "entries": []}
+        record = json.loads(_record(run_dir, notebook).read_text(encoding="utf-8"))
+        if all(entry["kind"] and entry["notebook"] for entry in record["entries"]):
+            return record
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # a damaged record is like none: the notebook's own outputs say what it showed
+    return {"notebook": notebook, "complete": False, "entries": []}
 
 
 def check_id(run: Run, kind: str, ident: str) -> None:

@@ -67,9 +67,13 @@ def read(run_dir: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         _log.warning("%s cannot be read (%s): every notebook is executed again", path.name, error)
         return {}
-    return (
-        doc if isinstance(doc, dict) and isinstance(doc.get("notebooks"), list) and doc.get("schema") == SCHEMA else {}
-    )
+    if not isinstance(doc, dict) or doc.get("schema") != SCHEMA:
+        return {}
+    listed = doc.get("notebooks")
+    if not isinstance(listed, list) or not all(isinstance(e, dict) and isinstance(e.get("name"), str) for e in listed):
+        _log.warning("%s does not list its notebooks: every notebook is executed again", path.name)
+        return {}
+    return doc
 
 
 def write(run_dir: Path, doc: Mapping[str, Any]) -> None:

@@ -39,7 +39,12 @@ def render_run(run_dir: Path) -> Path:
     if run_dir.is_file():
         folder = "the folder of a run (birdlab run names it like its recipe, reports/demo for instance)"
         raise DataError(Problem("not_a_folder", "a file", folder, file=str(run_dir)))
-    record = _read_json(run_dir / "run.json", "run.json of a run", "`birdlab run RECIPE` writes it")
+    path = run_dir / "run.json"
+    record = _read_json(path, "run.json of a run", "`birdlab run RECIPE` writes it")
+    if wrong := _odd_record(record):
+        raise DataError(
+            Problem("not_a_record", wrong, "run.json as a run writes it", "run the recipe again", str(path))
+        )
     text = render(record, _read_notebooks(run_dir, record), records=run_dir)
     path = run_dir / "report.html"
     write_atomic(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
@@ -157,6 +162,9 @@ def _read_notebooks(run_dir: Path, record: Mapping[str, Any]) -> dict[str, dict[
         path = run_dir / "notebooks" / f"{Path(name).name}.ipynb"
         if path.exists():
             found[name] = _read_json(path, "an executed notebook", "run the recipe again")
+            if wrong := _odd_notebook(found[name]):
+                expected = "a notebook as Jupyter writes it"
+                raise DataError(Problem("not_a_notebook", wrong, expected, "run the recipe again", str(path)))
     return found
 
 
@@ -171,3 +179,35 @@ def _read_json(path: Path, what: str, remedy: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DataError(Problem("unreadable", type(value).__name__, what, remedy, file=str(path)))
     return value
+
+
+def _odd_record(record: Mapping[str, Any]) -> str | None:
+    """What in ``run.json`` is of another type than a run writes."""
+    recipe = record.get("recipe") or {}
+    if not isinstance(recipe, dict):
+        return f"a recipe that is {type(recipe).__name__}"
+    for key, kind in (("data", dict), ("scoring", dict), ("models", list), ("notebooks", list)):
+        if not isinstance(recipe.get(key), kind | None):
+            return f"recipe.{key} that is {type(recipe[key]).__name__}"
+    return None
+
+
+def _odd_notebook(notebook: Mapping[str, Any]) -> str | None:
+    """What in an executed notebook is of another type than Jupyter writes."""
+    cells = notebook.get("cells", [])
+    for index, cell in enumerate(cells if isinstance(cells, list) else [cells], start=1):
+        if not isinstance(cell, dict) or not isinstance(cell.get("metadata", {}), dict):
+            return f"cell {index} that is no cell"
+        if not isinstance(cell.get("source", ""), str | list):
+            return f"cell {index} whose source is {type(cell['source']).__name__}"
+        outputs = cell.get("outputs", [])
+        if not isinstance(outputs, list) or not all(_is_output(output) for output in outputs):
+            return f"cell {index} with an output that is none"
+    return None
+
+
+def _is_output(output: Any) -> bool:
+    if not isinstance(output, dict) or not isinstance(output.get("data", {}), dict):
+        return False
+    texts = [value for kind, value in output.get("data", {}).items() if not kind.endswith("json")]
+    return all(isinstance(text, str | list) for text in texts)
