@@ -246,7 +246,8 @@ def _which(text: str, sources: Sequence[LabelSource]) -> str:
         found = [source.path for source in sources if fits(source)]
         if len(found) == 1:
             return found[0]
-    raise ValueError("one of " + ", ".join(source.path for source in sources))
+    known = ", ".join(source.path for source in sources)
+    raise ValueError(f"one of {known}" if known else "no --truth: there are no labels here")
 
 
 def _licence(survey: Survey, name: str) -> Question | None:

@@ -13,6 +13,7 @@ from birdlab.init_look import UNKNOWN, LabelSource, Results, Survey, folders_of
 from birdlab.init_weights import Weights
 from birdlab.kinds import suffix_of
 from birdlab.readers.labels import normal
+from birdlab.recipe import CHAPTERS
 
 #: Folder names that say which part of a study their pictures belong to.
 _SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
@@ -249,7 +250,9 @@ def model_names(survey: Survey) -> list[str]:
     names = []
     for model in (*survey.results, *survey.weights):
         own = model.name if isinstance(model, Results) else PurePosixPath(model.path).name or survey.listing.root.name
-        own = re.sub(r"[/\\\s]+", " ", re.sub(r"\.(?:pt|onnx)$", "", own, flags=re.IGNORECASE)).strip() or "model"
+        # What a recipe refuses in the name of a model is left out.
+        own = re.sub(r"[/\\{}\s\x00-\x1f\x7f]+", " ", re.sub(r"\.(?:pt|onnx)$", "", own, flags=re.IGNORECASE))
+        own = own.lstrip(" .").rstrip() or "model"
         taken[own] += 1
         names.append(own if taken[own] == 1 else f"{own} {taken[own]}")
     return names
@@ -292,10 +295,10 @@ def class_mapping(model: Results | Weights, categories: Sequence[str]) -> dict[s
 def _notebooks(survey: Survey, left_out: Sequence[str]) -> list[str]:
     models = [m for m in (*survey.results, *survey.weights) if m.path not in left_out]
     if not models:
-        return ["notebooks: [00_data_audit]  # with a model, add 01_inference, 02_detection, 10_summary"]
+        return [f"notebooks: [{CHAPTERS[0]}]  # with a model, add {', '.join(CHAPTERS[1:])}"]
     if not survey.labels:
-        return ["notebooks: [00_data_audit, 01_inference]  # with labels, add 02_detection, 10_summary"]
-    return ["notebooks: [00_data_audit, 01_inference, 02_detection, 10_summary]"]
+        return [f"notebooks: [{', '.join(CHAPTERS[:2])}]  # with labels, add {', '.join(CHAPTERS[2:])}"]
+    return [f"notebooks: [{', '.join(CHAPTERS)}]"]
 
 
 def relative(path: Path, base: Path) -> str:

@@ -17,6 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from birdlab.errors import ParameterError, Problem
 
 Split = Literal["train", "val", "test", "diagnostic", "application"]
+#: Notebooks of a study of detectors, in order: what a recipe that names none gets.
+CHAPTERS = (
+    *("00_data_audit", "01_inference", "02_detection"),
+    *("03_difficulty", "04_difficulty_model", "10_summary"),
+)
 Probability = Annotated[float, Field(ge=0, le=1)]
 #: What can name a folder, and a model in a sentence: no separator, control character or curly bracket, no dot in
 #: front, no blank at an end.
@@ -168,7 +173,7 @@ class Recipe(_Strict):
     scoring: Scoring = Field(default_factory=Scoring)
     difficulty: Difficulty = Field(default_factory=Difficulty)
     notebooks: Annotated[list[str | dict[str, dict[str, Any]]], Field(min_length=1)] = Field(
-        default_factory=lambda: ["00_data_audit", "01_inference", "02_detection", "10_summary"]
+        default_factory=lambda: list(CHAPTERS)
     )  #: in order; a mapping gives parameters: ``- 02_detection: {n_panels: 6}``
 
     @model_validator(mode="after")

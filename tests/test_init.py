@@ -548,3 +548,15 @@ def test_real_studies(
     assert (study.frames.height, study.labels.height, study.frames["video_id"].n_unique()) == (frames, labels, sessions)
     assert study.frames["site_id"].drop_nulls().n_unique() == sites
     assert load_recipe(tmp_path / "reports/real.yaml").models[0].name == "yolo11n_int8_openvino"
+
+
+def test_a_detector_of_any_file_name_gets_a_name_that_a_recipe_takes(tmp_path: Path, capsys) -> None:
+    folder = picture(tmp_path / "data" / "a.jpg").parent
+    for name in ("{model}.pt", "...v2 .pt", "a.b.pt"):
+        (folder / name).write_bytes(b"x")
+    assert main(["init", str(folder), "--yes", "--name", "s", "--out", str(tmp_path)]) == 0
+    text = (tmp_path / "reports" / "s.yaml").read_text(encoding="utf-8")
+    names = sorted(m.name for m in load_recipe(tmp_path / "reports" / "s.yaml").models)
+    assert names == ["a.b", "model"] and "v2" not in text  # hidden files are not looked at
+    assert main(["init", str(folder), "--yes", "--name", "t", "--out", str(tmp_path), "--truth", "x.json"]) == 2
+    assert "no --truth: there are no labels here" in capsys.readouterr().err

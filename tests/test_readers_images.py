@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -242,3 +244,14 @@ def test_a_dead_link_and_a_name_that_is_not_utf8_are_counted_not_fatal(tmp_path)
     assert frames["frame_id"].to_list() == ["a.jpg", "dead.jpg"] and frames["width_px"].to_list() == [8, None]
     assert media["bytes"][1] is None
     assert {(n.code, n.n) for n in notices} >= {("name_not_utf8", 1), ("unreadable_image", 1)}
+
+
+def test_a_promise_of_too_many_pixels_is_said_with_what_helps(tmp_path: Path) -> None:
+    head = b"\x89PNG\r\n\x1a\n" + _png_chunk(b"IHDR", struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0))
+    (tmp_path / "a.png").write_bytes(head + _png_chunk(b"IDAT", zlib.compress(b"\0")) + _png_chunk(b"IEND", b""))
+    with pytest.raises(DataError, match="found 3,600,000,000 pixels; expected at most .*Cut the picture into tiles"):
+        read_image(tmp_path / "a.png")
+
+
+def _png_chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -131,6 +131,25 @@ def test_numbered_files_are_joined_only_with_evidence() -> None:
     )
 
 
+def test_a_missing_chapter_is_said_and_a_gap_where_times_say_how_long() -> None:
+    names, starts, codes = _sessions(
+        _clips(("GX010012.MP4", 0, 60), ("GX020012.MP4", 60, 60), ("GX040012.MP4", 180, 9))
+    )
+    assert (names, starts) == (["GX010012"] * 3, [0, 60, 180])
+    assert codes == ["chapters_missing", "chapters_joined", "clock_gap"]
+    names, starts, codes = _sessions(_clips(("GX010012.MP4", None, 60), ("GX030012.MP4", None, 60)))
+    assert (names, starts, codes) == (["GX010012", "GX030012"], [0, 0], ["chapters_missing"])
+
+
+def test_a_damaged_file_is_not_called_a_codec_to_convert(tmp_path: Path) -> None:
+    raw = write_video(tmp_path / "whole.mp4", EVEN, faststart=True).read_bytes()
+    path = tmp_path / "cut.mp4"
+    path.write_bytes(raw[: int(len(raw) * 0.7)])
+    with pytest.raises(DataError, match="found no frame that h264 can decode; .*Copy it from the card again") as caught:
+        read_info(path)
+    assert caught.value.problems[0].code == "no_frame"
+
+
 def test_times_written_at_the_end_of_a_file_are_understood() -> None:
     # Files of 600, 600 and 100 s stamped when they were closed: read as beginnings, the last two would overlap.
     clips = _clips(("x_part1.mov", 600, 600.0), ("x_part2.mov", 1200, 600.0), ("x_part3.mov", 1300, 100.0))

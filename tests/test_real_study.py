@@ -123,7 +123,12 @@ def crops(real_data, tmp_path_factory) -> Path:
         },
         "models": [
             {"name": "given", "predictions": str(birds / "preds_yolo11n_int8_openvino.json")},
-            {"name": "yolo11n", "weights": str(real_data / "detectors" / "yolo11n_int8_openvino_model"), "imgsz": 640, "iou": 0.6},
+            {
+                "name": "yolo11n",
+                "weights": str(real_data / "detectors" / "yolo11n_int8_openvino_model"),
+                "imgsz": 640,
+                "iou": 0.6,
+            },
         ],
     }
     return run_recipe(recipe, tmp_path_factory.mktemp("crops"))
@@ -154,6 +159,48 @@ def test_crops_report_shows_recall_by_session_and_site_with_both_intervals(crops
     drawn = pl.read_csv(crops / "figures" / "fig-places.csv")
     assert {"V_BIRD_046", "all"} <= set(drawn["level"]) and {"within_lo", "new_lo"} <= set(drawn.columns)
     assert "V_BIRD_046" in (crops / "report.html").read_text()
+
+
+def test_crops_difficulty_names_the_session_that_carries_no_slope_information(crops):
+    """V_BIRD_046: none of its 10 birds was found, so it says nothing about what makes a bird be found within a session."""
+    summary = pl.read_parquet(crops / "tables" / "model_summary.parquet")
+    local = summary.filter((pl.col("model") == "given") & (pl.col("factor_set") == "bluebird-local")).row(0, named=True)
+    assert "V_BIRD_046" in local["uninformative_sessions"] and local["n_sessions"] == 18
+    assert (local["n_total"], local["n_misses"]) == (165, 91)
+    assert local["n_mle"] == 165 - 10
+    assert "V_BIRD_046 (none of 10 recovered)" in (crops / "report.html").read_text()
+
+
+def test_crops_factors_are_measured_and_read_with_n(crops):
+    bins = pl.read_parquet(crops / "tables" / "difficulty_bins.parquet").filter(pl.col("model") == "given")
+    for factor in ("rel_size", "contrast_local"):
+        mine = bins.filter(pl.col("factor") == factor)
+        assert mine["n"].sum() == 165 and mine["k"].sum() == 74 and mine.height >= 3
+        assert mine["n"].null_count() == 0 and (mine.filter(pl.col("n") > 0)["within_lo"].null_count() == 0)
+    birds = pl.read_parquet(crops / "tables" / "factors.parquet")
+    assert birds.height == 165 and birds["contrast_local"].null_count() == 0
+
+
+def test_crops_difficulty_from_the_command_line_says_the_same(crops, tmp_path):
+    names = {
+        "brightness_local": "brightness",
+        "contrast_local": "contrast",
+        "clutter_local": "clutter",
+        "blur_local": "blur",
+    }
+    rows = pl.read_parquet(crops / "tables" / "instances.parquet").filter(pl.col("model") == "given").rename(names)
+    columns = ["instance", "session", "frame", "rel_size", *names.values(), "crowding"]
+    rows.select(*columns, pl.col("recovered").cast(pl.Int8)).write_csv(tmp_path / "birds.csv")
+    command = [sys.executable, "-m", "birdlab.cli", "score", "difficulty", str(tmp_path / "birds.csv"), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    out = json.loads(done.stdout)
+    assert (out["n"], out["misses"]) == (165, 91) and "V_BIRD_046" not in out["checks"]["informative_sessions"]
+    fitted = pl.read_parquet(crops / "tables" / "coefficients.parquet")
+    fitted = fitted.filter((pl.col("model") == "given") & (pl.col("factor_set") == "bluebird-local"))
+    by_factor = dict(fitted.select("factor", "firth").iter_rows())
+    for coefficient in out["coefficients"]:
+        assert coefficient["firth"] == pytest.approx(by_factor[coefficient["factor"]], abs=1e-6)
 
 
 def test_video_clips_are_read_and_their_frames_carry_container_times(real_data, tmp_path):

@@ -11,7 +11,7 @@ from birdlab.chapters.difficulty import UNITS
 from birdlab.chapters.difficulty_names import title as measured_title
 from birdlab.detection.published import BLUEBIRD
 from birdlab.difficulty.design import FACTOR_SETS, FACTORS
-from birdlab.difficulty.published import N_BIRDS, table_10
+from birdlab.difficulty.published import table_10
 from birdlab.report.table import Col, number
 
 #: Factors whatever they are measured on.
@@ -218,7 +218,7 @@ def one_sd(row: dict[str, Any], *, within: bool = True) -> str:
 
 
 def _short(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.2g}".rstrip(".")
 
 
 def _within(row: dict[str, Any], key: str) -> float | None:
@@ -280,9 +280,7 @@ def printed_slopes(names: Sequence[str]) -> pl.DataFrame | None:
         return None
     rows = []
     for (model,), part in table_10().partition_by("model", as_dict=True, maintain_order=True).items():
-        recall = part["recall"][0]
-        note = f"{round((1 - recall) * N_BIRDS)} of {N_BIRDS} missed, 4 sessions; Western Bluebird, as printed"
-        row = {"model": str(model), "model_note": note, "recall": recall}
+        row = {"model": str(model), "model_note": "Western Bluebird, as printed", "recall": part["recall"][0]}
         row["lowest"] = PLAIN[part.filter("is_bold")["factor"][0]]
         rows.append(row | dict(part.select("factor", "coefficient").iter_rows()))
     text = dict.fromkeys(("model", "model_note", "lowest"), pl.String)

@@ -133,7 +133,8 @@ def collinearity_title(rows: pl.DataFrame) -> str:
     if pairs.is_empty():
         return text + "."
     r = pairs.sort(pl.col("value").abs(), descending=True, maintain_order=True).row(0, named=True)
-    return f"{text}; the closest pair within sessions: {r['row'].lower()} and {r['column'].lower()}, r {num(r['value']).replace('-', '−')}."
+    pair = f"{r['row'].lower()} and {r['column'].lower()}, r {number(r['value'], 2)}"
+    return f"{text}; the closest pair within sessions: {pair}."
 
 
 def collinearity_alt(rows: pl.DataFrame) -> str:

@@ -50,7 +50,8 @@ def answer(coefficients: pl.DataFrame, summary: pl.DataFrame, lead: str | None) 
 
 
 def _worth(row: dict[str, Any]) -> str:
-    one = f"{_titles([row])[0]}: one standard deviation more, {one_sd(row, within=False)}, goes with {_points(row)} of recall in these sessions"
+    one = f"{_titles([row])[0]}: one standard deviation more, {one_sd(row, within=False)}, "
+    one += f"goes with {_points(row)} of recall in these sessions"
     sure = f"{_p(row['p_holm'])} after Holm over {row['family']} tests"
     left = ""
     if row["loso_lo"] is not None:
@@ -159,8 +160,8 @@ def _common_notes(checks: pl.DataFrame) -> list[str]:
     notes = []
     lost = mine.filter(check="missing").to_dicts()
     if lost:
-        words = [f"{_factor(c['term'], factor_set)} for {c['value']:.0f}" for c in lost]
-        notes.append(f"{mine.filter(check='birds')['message'][0]}; unknown are {', '.join(words)}.")
+        words = [f"{_factor(c['term'], factor_set)} ({c['value']:.0f})" for c in lost]
+        notes.append(f"{mine.filter(check='birds')['message'][0]}: {', '.join(words)}.")
     for check in ("constant", "aliased", "not_fitted"):
         notes += [f"{_named(c, factor_set)}." for c in mine.filter(check=check).to_dicts()]
     notes += [f"{c['message']}." for c in mine.filter(check="sessions").filter(~pl.col("is_fine")).to_dicts()]

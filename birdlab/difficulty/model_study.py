@@ -59,8 +59,8 @@ def tables(instances: pl.DataFrame, settings: Difficulty) -> dict[str, pl.DataFr
         selected, factors = select_factors(rows, name)
         found = analyse(selected, factors, curves=name == chosen)
         label = pl.lit(name).alias("factor_set")
-        tested = tests(found.coefficients, selected, factors)
-        parts["coefficient_sets"].append(tested.select(label, pl.all()))
+        slopes = with_p_values(found.coefficients, selected, factors)
+        parts["coefficient_sets"].append(slopes.select(label, pl.all()))
         for field, table in _TABLES.items():
             parts[table].append(getattr(found, field).select(label, pl.all()))
     out = {table: pl.concat(frames) for table, frames in parts.items()}
@@ -68,7 +68,7 @@ def tables(instances: pl.DataFrame, settings: Difficulty) -> dict[str, pl.DataFr
     return {"coefficients": both.filter(factor_set=chosen)} | out
 
 
-def tests(coefficients: pl.DataFrame, instances: pl.DataFrame, factors: tuple[str, ...]) -> pl.DataFrame:
+def with_p_values(coefficients: pl.DataFrame, instances: pl.DataFrame, factors: tuple[str, ...]) -> pl.DataFrame:
     """Table ``coefficients`` with the interval of the marginal effect and a test of every slope that was fitted.
 
     Args:

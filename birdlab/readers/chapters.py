@@ -3,7 +3,7 @@
 Cameras cut long recordings into files. Two files are joined only where their names say so:
 
 - GoPro: ``GX010012``, ``GX020012`` (also GH, GL, GS), and ``GOPR0012``, ``GP010012``;
-- ``…part1``, ``…part2``;
+- ``…part1``, ``…part2``; where numbers of these or of GoPro's are missing, only if the files carry times;
 - ``…_01``, ``…_02`` (or ``-01``): two digits, without a break, from 00 or 01 on, and either their times fit (the next
   begins at most ten minutes after the last ended) or, where files carry no time, the rest of the name holds a number
   (``VID_0001_01``). So ``nest_01`` and ``nest_02`` without times stay two recordings.
@@ -130,7 +130,7 @@ def _join(clips: Sequence[Clip], notices: list[Notice]) -> dict[str, str]:
         run: list[Clip] = []
         for (before, a), (after, b) in pairwise(members):
             run = run or [a]
-            follows = after.number == before.number + 1 and a.size == b.size
+            follows = a.size == b.size and (after.number == before.number + 1 or _lacking(before, after, a, b, notices))
             if follows and (before.kind != "number" or _fits(before, len(run), a, b, notices)):
                 run.append(b)
                 first_of |= {clip.path: run[0].path for clip in run}
@@ -141,6 +141,21 @@ def _join(clips: Sequence[Clip], notices: list[Notice]) -> dict[str, str]:
         text = "video files are chapters of one recording and share its clock (data.media.chapters: false keeps them apart)"
         notices.append(Notice("chapters_joined", text, n, first))
     return first_of
+
+
+def _lacking(before: _Chapter, after: _Chapter, a: Clip, b: Clip, notices: list[Notice]) -> bool:
+    """Whether files between two chapters are missing, yet their times say where the later one belongs."""
+    if before.kind == "number" or after.number <= before.number + 1:
+        return False
+    known = bool(a.created and b.created and timedelta() < b.created - a.created < timedelta(days=1))
+    then = (
+        "a gap on its clock"
+        if known
+        else "what follows is kept as another recording, for no time says where it belongs"
+    )
+    text = f"chapters are missing between {PurePosixPath(a.path).name} and {PurePosixPath(b.path).name}: {then}"
+    notices.append(Notice("chapters_missing", text, after.number - before.number - 1, b.path))
+    return known
 
 
 def _fits(chapter: _Chapter, n_so_far: int, a: Clip, b: Clip, notices: list[Notice]) -> bool:

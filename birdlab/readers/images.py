@@ -72,6 +72,10 @@ def unreadable(path: Path, error: Exception | str) -> Problem:
         found = "no permission to read it"
     elif path.exists() and path.stat().st_size == 0:
         found = "an empty file"
+    elif size := re.search(r"Image size \((\d+) pixels\) exceeds limit of (\d+) pixels", str(error)):
+        # Pillow's guard against files that promise a picture which no memory holds; some mosaics are as large.
+        found, expected = f"{int(size[1]):,} pixels", f"at most {int(size[2]):,}"
+        return Problem("too_large", found, expected, "cut the picture into tiles", file=str(path))
     else:
         # Pillow's message repeats the path; the problem names the file already.
         found = re.sub(r"\s*'[^']*'$", "", str(error)) if "cannot identify" not in str(error) else "no picture"

@@ -85,7 +85,7 @@ def read_info(path: Path) -> VideoInfo:
         # PyAV raises IndexError for a container in which no stream was found.
         raise DataError(broken(path, error)) from error
     if not first:
-        raise DataError(_undecodable(path, codec))
+        raise DataError(_no_frame(path, codec))
     notices = []
     if pts is None or not np.array_equal(pts[: len(first)], [f.pts for f in first][: len(pts)]):
         pts, base, text = _decoded_times(path)
@@ -140,7 +140,7 @@ def _decoded_times(path: Path) -> tuple[NDArray[np.int64], Fraction, str]:
         codec, base, rate = stream.codec_context.name, stream.time_base, stream.average_rate or Fraction(25)
         times = [frame.pts for frame in decoded(container, stream) if not isinstance(frame, DataError)]
     if not times:
-        raise DataError(_undecodable(path, codec))
+        raise DataError(_no_frame(path, codec))
     if None in times or len(set(times)) < len(times) or any(b <= a for a, b in zip(times, times[1:], strict=False)):
         return (
             np.arange(len(times), dtype=np.int64),
@@ -209,6 +209,12 @@ def _undecodable(path: Path, codec: str) -> Problem:
     return Problem(
         "unknown_codec", f"codec {codec}", expected, f"convert it: {conversion_command(path)}", file=str(path)
     )
+
+
+def _no_frame(path: Path, codec: str) -> Problem:
+    """There is a decoder for the codec, but it made nothing of the file: damage, as a rule."""
+    remedy = f"copy it from the card again; if it plays elsewhere, convert it: {conversion_command(path)}"
+    return Problem("no_frame", f"no frame that {codec} can decode", "a whole video file", remedy, file=str(path))
 
 
 def broken(path: Path, error: Exception) -> Problem:
