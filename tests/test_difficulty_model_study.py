@@ -153,6 +153,8 @@ def test_the_answer_names_the_confirmed_factors_with_points_and_interval(clear, 
     top = found.sort(pl.col("ame").abs(), descending=True).row(0, named=True)
     assert chapter.title(top["factor"], "bluebird-local") in words["answer"]
     assert f"{abs(100 * top['ame']):.1f} points" in words["answer"] and "of 12 slopes" in words["effects"]
+    assert "log-odds" not in words["answer"] and "whichever session is left out" in words["answer"]
+    assert f"judged from {fitted['model_summary']['n_sessions'][0]} sessions" in words["answer"]
     assert "{model:wren} (none)" in words["answer"]
 
 

@@ -356,10 +356,11 @@ def test_an_own_output_cannot_be_forged_by_data(tmp_path: Path) -> None:
 
 def test_a_name_that_looks_like_a_reference_stays_a_name(tmp_path: Path) -> None:
     run = fake_run.open_run(tmp_path / "r", "02_detection")
-    frame = pl.DataFrame({"session": ["[[tab-x]]", "b"], "n": [1, 2]})
+    frame = pl.DataFrame({"session": ["[[tab-x]]", "b"], "[[fig-y]]": [1, 2]})
     table = show.show_table(run, frame, id="tab-x", title="Two sessions.", caption="As [[tab-x]] says.")
     html = one(code("n", table))
-    assert "[[tab-x]]" in re.findall(r"<th[^>]*>(.*?)</th>", unescape(html))
+    heads = " ".join(re.findall(r"<th[^>]*>.*?</th>", unescape(html)))
+    assert "[[tab-x]]" in heads and "[[fig-y]]" in heads
     assert 'As <a href="#tab-x">Table 1</a> says.' in html
 
 

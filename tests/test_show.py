@@ -123,6 +123,21 @@ def test_numbers(value: float, places: int, text: str) -> None:
     assert table.number(value, places) == text
 
 
+def test_an_end_with_a_sign_is_not_joined_by_a_dash(run) -> None:
+    frame = pl.DataFrame(
+        {"x": ["a", "b", "c"], "d": [-20.0, 0.02, 3.0], "d_lo": [-48.3, -0.001, 2.0], "d_hi": [-0.8, 4.0, 4.0]}
+    )
+    html = show.show_table(run, frame, id="tab-d", caption="c", columns={"d": Col("Δ", digits=1)}, row_label="x").html
+    assert rows_of(html) == [["a", "−20.0−48.3 to −0.8"], ["b", "0.00.0–4.0"], ["c", "3.02.0–4.0"]]
+
+
+def test_a_p_value_is_never_printed_as_zero(run) -> None:
+    frame = pl.DataFrame({"x": ["a", "b", "c", "d"], "p": [0.0, 0.00049, 0.001, 0.6]})
+    columns = {"p": Col("p", kind="p")}
+    html = show.show_table(run, frame, id="tab-d", caption="c", columns=columns, row_label="x").html
+    assert [r[1] for r in rows_of(html)] == ["&lt;\u202f0.001", "&lt;\u202f0.001", "0.001", "0.600"]
+
+
 def test_table_prints_intervals_best_values_and_reasons(run) -> None:
     html = show.show_table(
         run,

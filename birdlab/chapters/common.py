@@ -169,6 +169,17 @@ def pct(fraction: float | None) -> str:
     return "undefined" if fraction is None else f"{100 * fraction:.0f} %"
 
 
+def chance(p: float | None) -> str:
+    """A p value in words, never 0.
+
+    >>> chance(0.0004), chance(0.012), chance(None)
+    ('p < 0.001', 'p = 0.012', 'not tested')
+    """
+    if p is None:
+        return "not tested"
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
 def count(n: int, one: str, many: str) -> str:
     """A number with its noun.
 

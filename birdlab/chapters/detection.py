@@ -55,7 +55,7 @@ PAIR_COLUMNS = {
     "n": Col("Birds", kind="int"),
     "n_only_a": Col("Only the first", kind="int"),
     "n_only_b": Col("Only the second", kind="int"),
-    "p_holm": Col("p", "after Holm", digits=3),
+    "p_holm": Col("p", "after Holm", kind="p"),
     "mark": Col("Confirmed", kind="text"),
 }
 MEASURES, MASKS = ([c for c in columns if c != "model"] for columns in (DETECTION_COLUMNS, MASK_COLUMNS))

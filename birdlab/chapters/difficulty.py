@@ -42,7 +42,7 @@ SLICE_COLUMNS = {
     "recall": Col("Recall", "%", kind="percent", digits=0),
     "missed_share": Col("Of all misses", "%", kind="percent", digits=0),
     "excess": Col("Worse than either", "points", kind="percent", digits=0),
-    "p_max": Col("p", "whole family", digits=3),
+    "p_max": Col("p", "whole family", kind="p"),
     "mark": Col("Confirmed", kind="text"),
 }
 PAIR_COLUMNS = {
@@ -52,7 +52,7 @@ PAIR_COLUMNS = {
     "n": Col("Birds", "n", kind="int"),
     "n_only_a": Col("Only the first", kind="int"),
     "n_only_b": Col("Only the second", kind="int"),
-    "p_holm": Col("p", "after Holm", digits=3),
+    "p_holm": Col("p", "after Holm", kind="p"),
     "mark": Col("Confirmed", kind="text"),
 }
 NO_NEW = "it takes two sessions"

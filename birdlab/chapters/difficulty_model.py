@@ -55,7 +55,7 @@ EFFECT_COLUMNS = {
     "mle": Col("ML", "where finite", digits=2),
     "cr2": Col("SE", "CR2, by session", kind="text"),
     "loso": Col("Sessions left out", "Firth, range", kind="text"),
-    "p_holm": Col("p", "after Holm", digits=3),
+    "p_holm": Col("p", "after Holm", kind="p"),
     "status": Col("Status", kind="text"),
 }
 SET_COLUMNS = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from birdlab.chapters.common import count
+from birdlab.chapters.common import chance, count
 from birdlab.chapters.difficulty_model import PLAIN, of_set, one_sd, title
 from birdlab.difficulty.checks import TOO_COLLINEAR
 from birdlab.difficulty.design import FACTORS
@@ -45,25 +45,23 @@ def answer(coefficients: pl.DataFrame, summary: pl.DataFrame, lead: str | None) 
     else:
         verb = "keeps an effect of its" if len(rows) == 1 else "keep effects of their"
         said = f"{listed(_titles(rows))} {verb} own for {m(lead)}."
-        detail = _worth(rows[0]) + "".join(f" {_titles([r])[0]}: {_points(r)}." for r in rows[1:3])
+        detail = _worth(rows[0], about[0]["n_sessions"]) + "".join(
+            f" {_titles([r])[0]}: {_points(r)}." for r in rows[1:3]
+        )
     return QUESTION, said, detail + _separated(infinite) + _suggested(mine) + _others(coefficients, summary, lead)
 
 
-def _worth(row: dict[str, Any]) -> str:
-    one = f"{_titles([row])[0]}: one standard deviation more, {one_sd(row, within=False)}, "
-    one += f"goes with {_points(row)} of recall in these sessions"
-    sure = f"{_p(row['p_holm'])} after Holm over {row['family']} tests"
-    left = ""
+def _worth(row: dict[str, Any], n_sessions: int) -> str:
+    """What the largest slope is worth, whether it holds without any one session, and what that says of new ones."""
+    one = f"One standard deviation more, {one_sd(row, within=False)}, goes with {_points(row)} of recall in these sessions"
+    said = f"{one} ({chance(row['p_holm'])} after Holm)."
     if row["loso_lo"] is not None:
-        lo, hi = number(row["loso_lo"], 1), number(row["loso_hi"], 1)
-        same = "keeps its sign" if row["loso_lo"] * row["loso_hi"] > 0 else "changes its sign"
-        left = (
-            f" The slope, {number(row['firth'], 1)} in log-odds, {same} whichever session is left out ({lo} to {hi})."
-        )
-    new = " Nothing can be said about new sessions."
-    if row["cr2_p"] is not None:
-        new = f" For new sessions {_p(row['cr2_p'])}, on {row['cr2_df']:.1f} degrees of freedom."
-    return f"{one}; {sure}.{left}{new}"
+        holds = row["loso_lo"] * row["loso_hi"] > 0
+        same = "keeps its sign whichever session" if holds else "changes its sign when one session"
+        said += f" The effect {same} is left out."
+    if row["cr2_p"] is None:
+        return f"{said} Nothing can be said about new sessions."
+    return f"{said} For new sessions {chance(row['cr2_p'])}, judged from {count(n_sessions, 'session', 'sessions')}."
 
 
 def _per_sd(row: dict[str, Any]) -> str:
@@ -101,7 +99,7 @@ def _family(mine: pl.DataFrame) -> str:
         return "No slope could be tested."
     r = known[0]
     held = "" if str(r["status"]) == "ok" else f", and it is {str(r['status']).split('_')[0]}"
-    return f"The clearest is {_titles([r])[0].lower()} at {_points(r)}, {_p(r['p_holm'])} after Holm over {r['family']} tests{held}."
+    return f"The clearest is {_titles([r])[0].lower()} at {_points(r)}, {chance(r['p_holm'])} after Holm over {r['family']} tests{held}."
 
 
 def _others(coefficients: pl.DataFrame, summary: pl.DataFrame, lead: str) -> str:
@@ -304,12 +302,6 @@ def _titles(rows: Sequence[dict[str, Any]]) -> list[str]:
 def _signed(share: float) -> str:
     text = number(100 * share, 1)
     return text if text.startswith("−") else f"+{text}"
-
-
-def _p(value: float | None) -> str:
-    if value is None:
-        return "not tested"
-    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
 def _capped(names: Sequence[str], most: int) -> str:

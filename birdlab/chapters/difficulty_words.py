@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from birdlab.chapters.common import best_model, count, pct
+from birdlab.chapters.common import best_model, chance, count, pct
 from birdlab.chapters.difficulty_names import condition, title
 from birdlab.report.show import m
 
@@ -53,7 +53,7 @@ def answer(metrics: pl.DataFrame, factors: pl.DataFrame, models: Sequence[str], 
     why += (
         "it could not be tested"
         if top["p_holm"] is None
-        else f"{_p(top['p_holm'])} after Holm over {top['family']} tests"
+        else f"{chance(top['p_holm'])} after Holm over {top['family']} tests"
     )
     return QUESTION, said, why + "." + _others(factors, models, str(best))
 
@@ -226,7 +226,7 @@ def slices_title(slices: pl.DataFrame) -> str:
     """What the table of slices shows: the worst, and whether two factors together are worse than each."""
     if slices.is_empty():
         return "No two bins share enough birds with a miss among them."
-    r = slices.sort("recall", maintain_order=True).row(0, named=True)
+    r = slices.sort("recall", "n", descending=[False, True], maintain_order=True).row(0, named=True)
     said = f"The worst corner: {m(r['model'])} finds {r['n'] - r['missed']} of {r['n']} birds that are {r['slice'].removesuffix(' †')}"
     return said + (", confirmed." if r["mark"] == "yes" else "; not confirmed." if r["mark"] == "no" else ".")
 
@@ -312,7 +312,7 @@ def _ends(top: dict[str, Any]) -> str:
 
 
 def _sure(top: dict[str, Any], unit: str) -> str:
-    said = f"In these sessions Δ is {_points(top['delta'])} points, {_p(top['p_holm'])} after Holm over {top['family']} tests"
+    said = f"In these sessions the two are {_points(top['delta'])} points apart ({chance(top['p_holm'])} after Holm over {top['family']} tests)"
     if top["impact_new_lo"] is None:
         return said + f"; nothing can be said about a new {unit}."
     return (
@@ -346,10 +346,6 @@ def _rest(factors: pl.DataFrame, sure: pl.DataFrame) -> str:
         if left != 1
         else "one further difference is not more than chance"
     )
-
-
-def _p(value: float) -> str:
-    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
 def _hundred(share: float | None) -> float | None:

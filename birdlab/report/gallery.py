@@ -136,8 +136,8 @@ def _item(panel: Panel, hues: Mapping[str, Hue]) -> Html:
 def _caption(text: str, hues: Mapping[str, Hue]) -> Html:
     if text.startswith("**") and "**" in text[2:]:
         bold, _, rest = text[2:].partition("**")
-        return join(el("b", rich(bold, hues)), rich(rest, hues))
-    return rich(text, hues)
+        return join(el("b", rich(bold, hues, references=False)), rich(rest, hues, references=False))
+    return rich(text, hues, references=False)
 
 
 def _rect(x: float, y: float, w: float, h: float, kind: str) -> Html:

@@ -77,19 +77,22 @@ def model_name(name: str, hues: Mapping[str, Hue]) -> Html:
     return el("span", name, cls=f"m {hues.get(name, NEUTRAL).css_class}")
 
 
-def rich(text: str, hues: Mapping[str, Hue]) -> Html:
+def rich(text: str, hues: Mapping[str, Hue], *, references: bool = True) -> Html:
     """A sentence, escaped, with ``{model:NAME}`` in the model's colour and intervals like [0.4, 0.5] in grey.
+
+    Without ``references``, for text that is made of names, ``[[tab-x]]`` stays as it is.
 
     >>> rich("{model:heron} finds 3 < 4 [0.1, 0.2]", {})
     '<span class="m hue-none">heron</span> finds 3 &lt; 4 <span class="iv">[0.1, 0.2]</span>'
     """
+    text_of = _escaped if references else esc
     parts: list[Html] = []
     last = 0
     for match in _INLINE.finditer(text):
-        parts.append(_escaped(text[last : match.start()]))
+        parts.append(text_of(text[last : match.start()]))
         parts.append(model_name(match[1], hues) if match[1] else el("span", match[2], cls="iv"))
         last = match.end()
-    return join(*parts, _escaped(text[last:]))
+    return join(*parts, text_of(text[last:]))
 
 
 def plain(text: str) -> str:

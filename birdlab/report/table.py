@@ -14,7 +14,7 @@ from birdlab.errors import ParameterError, Problem
 from birdlab.report.html import Html, el, esc, join, plain, rich
 from birdlab.style import NEUTRAL, Hue
 
-Kind = Literal["number", "int", "percent", "text"]
+Kind = Literal["number", "int", "percent", "p", "text"]
 NOT_REPORTED = "Not reported."
 NO_REASON = "Undefined; no reason was recorded."
 MANY = 8  #: a table with more columns scrolls in its own box
@@ -30,7 +30,8 @@ class Col:
         better: ``"up"`` or ``"down"`` where larger or smaller is better: an arrow, and the best value in bold.
         digits: places after the point (default 3; 1 for percent; none for int).
         lo, hi: names of the columns with the ends of the interval (default: ``<column>_lo``, ``<column>_hi``).
-        kind: ``percent`` takes fractions and prints them times 100; ``text`` is left-aligned.
+        kind: ``percent`` takes fractions and prints them times 100; ``p`` is a probability, never printed as 0;
+            ``text`` is left-aligned.
     """
 
     label: str
@@ -46,7 +47,7 @@ class Col:
         """Places after the point that are printed."""
         if self.digits is not None:
             return self.digits
-        return {"number": 3, "percent": 1, "int": 0, "text": 0}[self.kind]
+        return {"number": 3, "percent": 1, "int": 0, "p": 3, "text": 0}[self.kind]
 
     @property
     def arrow(self) -> str:
@@ -106,6 +107,16 @@ def number(value: float, places: int = 3) -> str:
     if text.startswith("-"):
         text = text[1:] if not text.strip("-0.,") else "−" + text[1:]
     return text
+
+
+def span(lo: float, hi: float, places: int = 3) -> str:
+    """Two ends of an interval, with a dash between them where neither has a sign.
+
+    >>> span(0.437, 0.486), span(-48.3, -0.8, 1)
+    ('0.437–0.486', '−48.3 to −0.8')
+    """
+    ends = number(lo, places), number(hi, places)
+    return (" to " if any(e.startswith("−") for e in ends) else "–").join(ends)
 
 
 def lay_out(
@@ -216,8 +227,11 @@ def _cell(
             reason = _text(row.get(f"{name}_reason"))
             mark = layout.mark("No interval: " + reason.rstrip(".") + ".") if reason else ""
         else:
-            interval = f"{number(lo * scale, col.places)}–{number(hi * scale, col.places)}"
-    return Cell(number(float(value) * scale, col.places), interval, mark, repr(float(value)), best)
+            interval = span(lo * scale, hi * scale, col.places)
+    text = number(float(value) * scale, col.places)
+    if col.kind == "p" and value < 10.0**-col.places:
+        text = "<\u202f" + number(10.0**-col.places, col.places)
+    return Cell(text, interval, mark, repr(float(value)), best)
 
 
 def _best(
@@ -279,7 +293,7 @@ def _spaced(parts: list[Html]) -> list[Html]:
 
 
 def _head(col: Col, hues: Mapping[str, Hue]) -> Html:
-    return join(rich(col.label, hues), col.arrow, el("small", col.unit) if col.unit else None)
+    return join(rich(col.label, hues, references=False), col.arrow, el("small", col.unit) if col.unit else None)
 
 
 def _row(line: Line, layout: Layout, hues: Mapping[str, Hue]) -> Html:
