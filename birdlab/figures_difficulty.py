@@ -327,6 +327,8 @@ def _strip(axes: Axes, rows: pl.DataFrame, sessions: list[str], hue: style.Hue) 
     positive = x[x > 0]
     if len(positive) == len(x) and len(x) and x.max() > 30 * np.median(x):
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")  # the usual labels are formulas, which style.rc turns off
+        axes.xaxis.set_minor_formatter("")
     else:
         axes.locator_params(axis="x", nbins=3)
     axes.set_ylim(len(sessions) - 0.4, -0.6)

@@ -276,7 +276,12 @@ def _problem(error: dict[str, Any], source: str) -> Problem:
         remedy = f"did you mean {near[0]}?" if near else ""
         return Problem("unknown_key", "an unknown key", "one of " + ", ".join(known), remedy, file=source, key=key)
     said = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    if error["type"] == "value_error":
+    if error["type"] == "model_type":  # a heading with nothing, or one word, under it
+        known = ", ".join(_known_keys(error["loc"]))
+        empty = error["input"] is None
+        said = f"a mapping with keys of {known}" + (", or no such heading" if empty else "")
+        found, expected = "nothing under it" if empty else repr(error["input"]), said
+    elif error["type"] == "value_error":
         found, _, expected = said.rpartition("; expected ")
     else:
         found = "nothing" if error["type"] == "missing" else repr(error["input"])

@@ -87,8 +87,10 @@ def cluster_variance(k: npt.ArrayLike, n: npt.ArrayLike) -> float | None:
     k, n = np.asarray(k, dtype=np.float64), np.asarray(n, dtype=np.float64)
     if len(k) < 2:
         return None
-    p = k.sum() / n.sum()
-    return float(len(k) / (len(k) - 1) * np.sum((k - p * n) ** 2) / n.sum() ** 2)
+    # Shares that are the same everywhere: e is 0 but for rounding (counts that differ give at least 1 / Σn).
+    e = k - k.sum() / n.sum() * n
+    e[np.abs(e) < 1e-12 * n.sum()] = 0.0
+    return float(len(k) / (len(k) - 1) * np.sum(e**2) / n.sum() ** 2)
 
 
 def design_effect(k: npt.ArrayLike, n: npt.ArrayLike) -> float | None:

@@ -150,6 +150,7 @@ def rc_params(width_in: float = WIDE_IN) -> dict[str, Any]:
         "legend.fontsize": 7.5,
         # Nothing random in a saved file: ids of SVG elements come from this salt.
         "svg.hashsalt": "birdlab",
+        "text.parse_math": False,  # a session or model may be called anything, $ included
         "svg.fonttype": "none",
         "pdf.fonttype": 42,
     }

@@ -255,6 +255,12 @@ def test_too_few_misses_fit_nothing_and_name_the_birds():
     assert "events per variable" in words["answer"] and "Missed: 17." in " ".join(words["checks_notes"])
 
 
+def test_one_session_cannot_be_left_out():
+    case = made(n=120, sessions=1, seed=4)
+    words = shown(instances(case), ["heron"])
+    assert words["left_out"] == "No session could be left out."
+
+
 def test_one_instance_no_instance_and_no_model_build():
     one = instances(made(n=12, sessions=2).head(1))
     assert "cannot be said" in shown(one, ["heron"])["answer"]

@@ -162,10 +162,33 @@ def test_little_to_see_is_said(name: str, tmp_path: Path, project: Path, quick: 
     assert kinds.count("table") == 6 and kinds.count("figure") == 4 and kinds.count("gallery") == 1
     for entry in chapter["record"]:  # no number stands where there is none
         assert "nan" not in f"{entry.get('title')} {entry.get('alt')}".lower().split()
+    if name == "one bird":
+        titles = [str(e.get("title")) for e in chapter["record"]]
+        assert "No factor varies." in titles and not any("In most sessions" in t for t in titles)
     if name == "one session":
         worst = chapter["factors"].filter(factor="brightness_local").row(0, named=True)
         assert worst["impact_new_lo"] is None and "one session" in worst["impact_new_reason"]
         assert "nothing can be said about a new session" in answer_of(chapter)[1]
+
+
+def test_without_permutations_the_reason_is_said(tmp_path: Path, project: Path, quick: None) -> None:
+    sessions, found = {"a": 30, "b": 30}, {"jay": lambda r: not dark(r)}
+    path = write_study(tmp_path, sessions=sessions, found=found, difficulty={"n_permutations": 0})
+    answer, detail = answer_of(read_chapter(path, project))
+    assert answer == "No single factor is confirmed for {model:jay}."
+    assert detail.endswith("but it could not be tested: no permutations were asked for.")
+
+
+def test_titles_of_a_study_without_anything_to_compare() -> None:
+    sheet = pl.DataFrame({"n": [1], "within": [None]}, schema={"n": pl.Int64, "within": pl.Float64})
+    assert say.sheet_title(sheet) == "No factor varies."
+    assert say.sheet_title(sheet.with_columns(n=pl.lit(0))) == "No factor could be measured."
+    kinds = ("Cls", "Loc", "Both", "Dupe", "Bkg", "Miss")
+    errors = pl.DataFrame({"model": ["jay"], **{kind: [0.0] for kind in kinds}})
+    unknown = "What errors cost in average precision cannot be said."
+    assert say.errors_title(errors) == "No kind of error costs average precision."
+    assert say.errors_title(errors.with_columns(Miss=pl.lit(None, pl.Float64))) == unknown
+    assert say.errors_title(errors.clear()) == unknown
 
 
 def test_no_label_at_all(tmp_path: Path, project: Path, quick: None) -> None:
@@ -174,6 +197,7 @@ def test_no_label_at_all(tmp_path: Path, project: Path, quick: None) -> None:
     (tmp_path / "labels.json").write_text(json.dumps({**truth, "annotations": []}))
     chapter = read_chapter(path, project)
     assert answer_of(chapter) == ("It cannot be said.", "No labelled bird could be measured.")
+    assert not any("None" in f"{e.get('title')} {e.get('caption', '')}" for e in chapter["record"] if e.get("title"))
 
 
 def test_an_unreadable_picture_is_a_missing_row_and_its_bird_counts(tmp_path: Path, project: Path, quick: None) -> None:
@@ -331,6 +355,17 @@ def test_impact_of_a_model_that_finds_all_or_nothing_has_ends(recovered: int) ->
     binned = bin_instances(birds.table, ["clutter"])
     got = impact_intervals(birds, binned, recall_by_bin(birds, binned)).row(0, named=True)
     assert 0 == got["impact_lo"] < got["impact_hi"] < 1 and got["impact_new_hi"] is not None
+
+
+def test_sessions_that_are_alike_do_not_make_the_impact_of_new_ones_certain() -> None:
+    recovered = [1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1] * 4
+    birds = pl.DataFrame({"model": "m", "instance": [str(i) for i in range(120)], "frame": [str(i) for i in range(120)],
+                          "session": ["a"] * 60 + ["b"] * 60, "clutter": [i % 6 for i in range(60)] * 2,
+                          "recovered": recovered * 2})  # fmt: skip
+    arranged_birds = arrange(birds, ["clutter"])
+    binned = bin_instances(arranged_birds.table, ["clutter"])
+    got = impact_intervals(arranged_birds, binned, recall_by_bin(arranged_birds, binned)).row(0, named=True)
+    assert got["impact_new_hi"] - got["impact_new_lo"] > 0.1
 
 
 # printed numbers

@@ -47,6 +47,15 @@ def test_refused(change):
         parse_recipe({**SMALL, **change})
 
 
+@pytest.mark.parametrize(("value", "found"), [(None, "nothing under it"), ("bluebird", "'bluebird'")])
+def test_a_heading_without_keys_is_said_in_words_of_a_recipe(value, found):
+    with pytest.raises(ParameterError) as caught:
+        parse_recipe({**SMALL, "difficulty": value})
+    (problem,) = caught.value.problems
+    assert (problem.key, problem.found) == ("difficulty", found)
+    assert "a mapping with keys of factors, min_n" in problem.expected and "instance of" not in str(caught.value)
+
+
 def test_notebooks_with_parameters_keep_their_order():
     recipe = parse_recipe(
         {**SMALL, "notebooks": ["00_data_audit.ipynb", {"02_detection": {"n_panels": 3}}, "10_summary"]}

@@ -186,7 +186,8 @@ def test_the_text_shows_what_matters(capsys: pytest.CaptureFixture[str]) -> None
         (lambda rows: rows[:2], "too_few_rows", 2, None),
         (lambda rows: rows[:1], "too_few_rows", 1, None),
         (lambda rows: [rows[0], *[row[:-1] for row in rows[1:]]], "no_outcome", 2, "recovered"),
-        (lambda rows: [row.replace(",", ";") for row in rows], "missing_column", 1, "instance"),
+        (lambda rows: [row.replace(",", ";") for row in rows], "missing_column", 1, None),
+        (lambda rows: [*rows[:3], rows[3].replace(",40,", ",1e300,"), *rows[4:]], "too_large", 4, "contrast"),
     ],
 )
 def test_bad_files_are_refused_with_their_line(
@@ -202,6 +203,15 @@ def test_bad_files_are_refused_with_their_line(
     assert "Traceback" not in err and f"line {line}" in err
 
 
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_another_separator_is_one_problem(capsys: pytest.CaptureFixture[str], tmp_path: Path, mark: str) -> None:
+    path = written(tmp_path, *some_lines())
+    path.write_text(path.read_text(encoding="utf-8").replace(",", mark), encoding="utf-8")
+    _, got, err = run(capsys, path)
+    assert len(got["errors"]) == 1 and err.strip().count("\n") == 0
+    assert "eparate the columns by commas" in err
+
+
 def test_every_problem_is_listed_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     rows = some_lines()
     rows[0], rows[4] = rows[0][:-1] + "5", rows[4].replace(",40,", ",x,")
@@ -213,7 +223,14 @@ def test_every_problem_is_listed_at_once(capsys: pytest.CaptureFixture[str], tmp
 
 
 @pytest.mark.parametrize(
-    ("raw", "code"), [(b"", "empty_file"), (b"\n\n", "empty_file"), (HEADER.encode() + b"\n1,s\xff", "not_utf8")]
+    ("raw", "code"),
+    [
+        (b"", "empty_file"),
+        (b"\n\n", "empty_file"),
+        (HEADER.encode() + b"\n1,s\xff", "not_utf8"),
+        (b"PAR1\x15\x04", "not_csv"),
+        (b"PK\x03\x04\x14\x00", "not_csv"),
+    ],
 )
 def test_files_that_are_no_table(capsys: pytest.CaptureFixture[str], tmp_path: Path, raw: bytes, code: str) -> None:
     path = tmp_path / "birds.csv"

@@ -95,6 +95,16 @@ def test_palette_keeps_frequent_colours_exactly() -> None:
     assert {tuple(c) for c in palette.tolist()} == {(0, 114, 178), (255, 255, 255)}
 
 
+def test_names_in_figures_are_text_never_formulas() -> None:
+    import matplotlib.pyplot as plt
+
+    with style.rc():
+        figure, axes = plt.subplots()
+        axes.set_yticks([0, 1], ["site $\\nosuch$", "$x^2$"])  # as a formula the first one is an error
+        assert style.png_bytes(figure, dpi=50)
+        plt.close(figure)
+
+
 def test_drawing_settings_do_not_leak() -> None:
     import matplotlib as mpl
 

@@ -168,3 +168,12 @@ def test_paired_difference_without_clusters() -> None:
 def test_lengths_must_agree() -> None:
     with pytest.raises(ValueError, match="differ in length"):
         stats.within_sessions([1, 2], [3])
+
+
+def test_shares_that_are_alike_but_for_rounding_have_no_variance() -> None:
+    k, n = [3, 6, 15], [11, 22, 55]
+    assert stats.cluster_variance(k, n) == 0.0
+    got = stats.new_sessions(k, n)
+    assert got.reason is not None and "do not vary" in got.reason and got.hi - got.lo > 0.5
+    assert stats.mean_difference(k, n).p is None
+    assert stats.cluster_variance([499_999, 500_000], [1_000_000, 1_000_000]) > 0

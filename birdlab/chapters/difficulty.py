@@ -55,7 +55,6 @@ PAIR_COLUMNS = {
     "p_holm": Col("p", "after Holm", kind="p"),
     "mark": Col("Confirmed", kind="text"),
 }
-NO_NEW = "it takes two sessions"
 _YES = pl.when(pl.col("confirmed")).then(pl.lit("yes"))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from birdlab.chapters.common import count
 from birdlab.chapters.difficulty import UNITS
 from birdlab.chapters.difficulty_names import title as measured_title
 from birdlab.detection.published import BLUEBIRD
@@ -214,7 +215,7 @@ def one_sd(row: dict[str, Any], *, within: bool = True) -> str:
     """
     scale, unit = UNITS.get(FACTOR_SETS[row["factor_set"]][row["factor"]], (1, ""))
     inside = f" ({_short(row['within_sd'] * scale)})" if within else ""
-    return f"{_short(row['sd'] * scale)}{inside} {unit.split(', ')[0] if unit.startswith('gray') else unit}"
+    return f"{_short(row['sd'] * scale)}{inside} {'gray levels' if unit.startswith('gray') else unit}"
 
 
 def _short(value: float) -> str:
@@ -247,7 +248,7 @@ def table_of_slopes(coefficients: pl.DataFrame, summary: pl.DataFrame) -> pl.Dat
     rows = []
     for s in summary.iter_rows(named=True):
         row: dict[str, Any] = {"model": s["model"], "recall": s["recall"], "recall_reason": "no bird was used"}
-        row["model_note"] = f"{s['n_misses']} of {s['n']} missed, {s['n_sessions']} sessions"
+        row["model_note"] = f"{s['n_misses']} of {s['n']} missed, {count(s['n_sessions'], 'session', 'sessions')}"
         row["lowest_reason"] = (
             "no slope is below 0 and below all others beyond doubt" if s["is_fitted"] else s["reason"]
         )
@@ -324,20 +325,20 @@ def left_out(loso: pl.DataFrame, coefficients: pl.DataFrame, model: str | None) 
     """
     mine = coefficients.filter(model=model or "")
     whole = {r["factor"]: r for r in mine.iter_rows(named=True)}
+    reason = "it cannot be estimated without this session"
     rows: list[dict[str, Any]] = []
     for (session,), part in (
         loso.filter(model=model or "").partition_by("session", as_dict=True, maintain_order=True).items()
     ):
-        row: dict[str, Any] = {"session": str(session), "change": 0.0, "change_reason": None}
+        row: dict[str, Any] = {"session": str(session), "change": None, "change_reason": reason}
         for r in part.iter_rows(named=True):
             row[r["factor"]] = r["firth"]
             if r["firth"] is not None and whole[r["factor"]]["firth_se"]:
-                row["change"] = max(
-                    row["change"], abs(r["firth"] - whole[r["factor"]]["firth"]) / whole[r["factor"]]["firth_se"]
-                )
+                moved = abs(r["firth"] - whole[r["factor"]]["firth"]) / whole[r["factor"]]["firth_se"]
+                row |= {"change": max(row["change"] or 0.0, moved), "change_reason": None}
         rows.append(row)
     n = len(rows)
-    shown = sorted(rows, key=lambda r: -r["change"])[:MOST_SESSIONS]
+    shown = sorted(rows, key=lambda r: -(r["change"] or 0.0))[:MOST_SESSIONS]
     rows = [r for r in rows if r in shown]
     if n:
         rows.insert(
@@ -345,7 +346,6 @@ def left_out(loso: pl.DataFrame, coefficients: pl.DataFrame, model: str | None) 
             {"session": "none", "change": None, "change_reason": "nothing is left out"}
             | {f: r["firth"] for f, r in whole.items()},
         )
-    reason = "it cannot be estimated without this session"
     for row in rows:
         row |= {f"{f}_reason": r["reason"] if r["firth"] is None else reason for f, r in whole.items()} | {
             "n_sessions": n

@@ -80,7 +80,8 @@ def ladder_title(ladder: pl.DataFrame, last: pl.DataFrame) -> str:
         return "There is no ladder to climb: nothing was fitted."
     flipped = last.filter("is_flipped").height
     clear = ladder.filter("is_clear_flip").unique(["model", "factor"], maintain_order=True).to_dicts()
-    text = f"{flipped} of {count(last.height, 'slope', 'slopes')} end with another sign than the factor has alone"
+    ends = "ends" if flipped == 1 else "end"
+    text = f"{flipped} of {count(last.height, 'slope', 'slopes')} {ends} with another sign than the factor has alone"
     if clear:
         return (
             f"{text}; clearly so on the way: {listed([r['title'].lower() + ' for ' + m(r['model']) for r in clear])}."

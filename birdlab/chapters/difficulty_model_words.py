@@ -12,6 +12,7 @@ from birdlab.chapters.common import chance, count
 from birdlab.chapters.difficulty_model import PLAIN, of_set, one_sd, title
 from birdlab.difficulty.checks import TOO_COLLINEAR
 from birdlab.difficulty.design import FACTORS
+from birdlab.difficulty.model import ESTIMATOR
 from birdlab.report.show import m
 from birdlab.report.table import number
 
@@ -98,7 +99,7 @@ def _family(mine: pl.DataFrame) -> str:
     if not known:
         return "No slope could be tested."
     r = known[0]
-    held = "" if str(r["status"]) == "ok" else f", and it is {str(r['status']).split('_')[0]}"
+    held = {"ok": "", "unstable": ", and it is unstable"}.get(str(r["status"]), ", but without a finite estimate")
     return f"The clearest is {_titles([r])[0].lower()} at {_points(r)}, {chance(r['p_holm'])} after Holm over {r['family']} tests{held}."
 
 
@@ -120,7 +121,7 @@ def checks_title(summary: pl.DataFrame) -> str:
         return "There is no model to check."
     n = int(summary["is_fitted"].sum())
     lost = summary.filter(~pl.col("is_fitted"))["model"].to_list()
-    said = f"{count(n, 'model was', 'models were')} fitted"
+    said = f"{count(n, 'model was', 'models were')} fitted" if n else "No model was fitted"
     return f"{said}; {listed([m(name) for name in lost])} could not be." if lost else f"{said}."
 
 
@@ -149,6 +150,8 @@ def checks_notes(checks: pl.DataFrame, summary: pl.DataFrame, missed: pl.DataFra
             birds = missed.filter(model=r["model"])["instance"].cast(pl.String).to_list()
             told = f" Missed: {_capped(birds, _MANY)}." if birds and len(birds) <= 5 * _MANY else ""
             notes.append(f"{m(r['model'])} is not fitted: {r['reason']}.{told}")
+    if summary["is_fitted"].any():
+        notes.append(f"{ESTIMATOR}; reference session {summary['reference_session'][0]}.")
     return notes
 
 

@@ -51,7 +51,7 @@ def answer(metrics: pl.DataFrame, factors: pl.DataFrame, models: Sequence[str], 
     said = f"No single factor is confirmed for {m(str(best))}."
     why = f"The largest difference here, {bad} against {good}, would be worth {gain}, but "
     why += (
-        "it could not be tested"
+        f"it could not be tested: {top['reason'] or 'no outcomes to exchange'}"
         if top["p_holm"] is None
         else f"{chance(top['p_holm'])} after Holm over {top['family']} tests"
     )
@@ -80,7 +80,7 @@ def sheet_title(sheet: pl.DataFrame) -> str:
     """What the factor sheet shows: how many factors can be told from the session."""
     known = sheet.drop_nulls("within")
     if known.is_empty():
-        return "No factor could be measured."
+        return "No factor varies." if (sheet["n"] > 0).any() else "No factor could be measured."
     some = known.filter(pl.col("within") >= APART).height
     if some == known.height:
         return "Every factor varies within sessions."
@@ -207,7 +207,10 @@ def worst_notes(factors: pl.DataFrame) -> list[str]:
 
 def strip_title(sheet: pl.DataFrame) -> str:
     """What the strip plot shows."""
-    known = sheet.drop_nulls("within").filter(pl.col("within") < APART).sort("within")
+    known = sheet.drop_nulls("within")
+    if known.is_empty():
+        return "No factor varies."
+    known = known.filter(pl.col("within") < APART).sort("within")
     if known.is_empty():
         return "In most sessions birds cover the range of a factor, so it can be told from the session."
     return f"{_list(known['factor'].to_list())}: nearly one value per session, so the factor and the session are one."
@@ -267,9 +270,11 @@ def errors_title(errors: pl.DataFrame) -> str:
         if gains and max(gains)[0] > 0:
             gain, name = max(gains, key=lambda g: g[0])
             said.append(f"{name} for {m(r['model'])} (+{gain:.2f})")
-    return (
-        f"What AP50 would gain most from: {', '.join(said)}." if said else "No kind of error costs average precision."
-    )
+    if said:
+        return f"What AP50 would gain most from: {', '.join(said)}."
+    if errors.is_empty() or errors["Miss"].is_null().all():
+        return "What errors cost in average precision cannot be said."
+    return "No kind of error costs average precision."
 
 
 def errors_notes(calibration: pl.DataFrame) -> list[str]:
@@ -280,7 +285,7 @@ def errors_notes(calibration: pl.DataFrame) -> list[str]:
         better = "below" if r["brier"] < r["brier_constant"] else "not below"
         notes.append(
             f"{m(r['model'])} scores its boxes {abs(r['gap']):.2f} {side} the share that is right; Brier score "
-            f"{r['brier']:.3f}, {better} the {r['brier_constant']:.3f} of one score for all {r['n']:,} boxes."
+            f"{r['brier']:.3f}, {better} the {r['brier_constant']:.3f} of one score for {'all' if r['n'] > 1 else 'the'} {count(r['n'], 'box', 'boxes')}."
         )
     return notes
 

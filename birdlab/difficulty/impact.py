@@ -42,7 +42,8 @@ def impact_intervals(
         One row per model and factor (:data:`SCHEMA`), shares in [0, 1]. ``impact_lo``, ``impact_hi``: more frames of
         these sessions, Newcombe's difference of two Wilson intervals (1998, method 10), the bin against all other
         birds, times the share of the other birds. ``impact_new_*``: sessions not recorded yet, linearised difference
-        with CR1 and t(G - 1); where a bin's recall is 0 or 1, Newcombe's on the two intervals for new sessions.
+        with CR1 and t(G - 1); where a bin's recall is 0 or 1 or no session differs
+        from another, Newcombe's on the two intervals for new sessions.
         Null without two bins that hold enough birds, and ``impact_new_*`` for one session, with its reason.
     """
     rows: list[dict[str, Any]] = []
@@ -104,6 +105,8 @@ def _new(birds: Birds, m: int, known: _Flags, member: _Flags, level: float, unit
     _, code = np.unique(top, return_inverse=True)
     e = np.bincount(code, weights=influence)
     groups = len(e)
+    if np.abs(e).max() < 1e-12:  # no cluster differs from another: no usable variance either
+        return _newcombe(birds, m, known, member, level, unit=unit)
     half = _t(groups - 1, level) * math.sqrt(groups / (groups - 1) * float(e @ e))
     return p - overall - half, p - overall + half
 

@@ -14,6 +14,10 @@ from birdlab.errors import DataError, Problem
 
 _NAMES = ("instance", "session", "frame")
 _OUTCOMES = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+#: Beyond it the square of a number, and so every variance, may overflow.
+_LARGEST = 1e100
+#: First bytes of tables that are often taken for text.
+_BINARY = {b"PAR1": "a Parquet file", b"PK\x03\x04": "a spreadsheet or another zip archive"}
 #: More problems than these are counted, not listed.
 _LISTED = 50
 
@@ -78,6 +82,9 @@ def _records(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     except OSError as error:
         reason = error.strerror or "an error"
         raise DataError(Problem("unreadable", reason, "a file that can be read", file=where)) from error
+    for start, kind in _BINARY.items():
+        if raw.startswith(start):
+            raise DataError(Problem("not_csv", kind, "comma-separated values", "write it as CSV", file=where, line=1))
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -101,6 +108,9 @@ def _check_header(header: list[str], wanted: tuple[str, ...], where: str) -> Non
     remedy = ""
     if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
         remedy = "separate the columns by commas"
+    if not set(wanted) & set(header):  # one mistake, not one per column
+        found, expected = f"the columns {', '.join(header)[:200]}", f"the columns {', '.join(wanted)}"
+        raise DataError(Problem("missing_column", found, expected, remedy, file=where, line=1))
     for name in wanted:
         if name not in header:
             found = f"the columns {', '.join(header)[:200]}"
@@ -126,6 +136,8 @@ def _value(name: str, text: str) -> tuple[object, tuple[str, str] | None]:
         return None, ("not_a_number", "a number, or nothing where it is unknown")
     if not math.isfinite(number):
         return None, ("not_finite", "a finite number, or nothing where it is unknown")
+    if abs(number) > _LARGEST:
+        return None, ("too_large", f"a number from -{_LARGEST:g} to {_LARGEST:g}, or nothing where it is unknown")
     return number, None
 
 

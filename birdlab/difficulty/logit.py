@@ -26,8 +26,8 @@ MAX_ITERATIONS = 300
 _MAX_STEP, _MAX_HALVINGS = 5.0, 30
 #: Plain steps before extrapolation starts, and how many steps it looks back.
 _PATIENCE, _MEMORY = 8, 6
-#: A maximum of the plain likelihood counts as finite only if no bird is this sure to be recovered or missed (log-odds).
-_SURE = 30.0
+#: Where a bird is this sure to be recovered or missed (log-odds), the plain likelihood has no finite maximum.
+_SURE = 60.0
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def fit_logit(
         score, size = np.abs(state.score[counted]).max(initial=0.0), np.abs(step).max(initial=0.0)
         if score < tolerance * max(1.0, n / 1000) and size < tolerance:
             return Fit(theta, state, True, n_iterations)
-        if not np.isfinite(size) or (not penalised and surest(state.probability) > 2 * _SURE):
+        if not np.isfinite(size) or (not penalised and surest(sample, theta) > _SURE):
             break
         history.append((theta, step))
         moved = _accelerated(sample, state, history, penalised) if n_iterations >= _PATIENCE else None
@@ -171,13 +171,13 @@ def maximum_likelihood(sample: Sample) -> Fit | None:
     Albert and Anderson (1984), Theorems 1-3.
     """
     fit = fit_logit(sample, penalised=False)
-    return fit if fit.converged and surest(fit.state.probability) < _SURE else None
+    return fit if fit.converged else None
 
 
-def surest(probability: Floats) -> float:
-    """Largest absolute log-odds of these probabilities."""
-    with np.errstate(divide="ignore"):
-        return float(np.abs(np.log(probability) - np.log1p(-probability)).max(initial=0.0))
+def surest(sample: Sample, theta: Floats) -> float:
+    """Largest absolute log-odds of a bird at these parameters."""
+    p = sample.z.shape[1]
+    return float(np.abs(sample.z @ theta[:p] + theta[p:][sample.session]).max(initial=0.0))
 
 
 def evaluate(sample: Sample, theta: Floats, *, penalised: bool = True) -> State:

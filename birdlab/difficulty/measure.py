@@ -26,7 +26,6 @@ CANNY = (100.0, 200.0)
 THUMB_PX = 192
 #: Columns that need the frame's pixels; null where it cannot be read.
 AT_BIRD = ("brightness_local", "contrast_local", "blur_local", "clutter_local")
-OF_FRAME = ("brightness_global", "contrast_global", "clutter_background", "edge_fraction", "background_share")
 
 
 class Window(NamedTuple):

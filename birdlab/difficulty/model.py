@@ -26,7 +26,7 @@ from birdlab.difficulty.status import mark_bold, verdict
 
 #: How the estimates were made, for captions.
 ESTIMATOR = (
-    "logistic regression with one intercept per session on z-scores (population SD over the complete rows); "
+    "Logistic regression with one intercept per session on z-scores (population SD over the complete rows); "
     "Firth's penalised likelihood with profile intervals, maximum likelihood where it is finite; "
     f"Newton's method, tolerance {TOLERANCE:g}"
 )

@@ -28,7 +28,6 @@ ALPHA, Z = 0.05, 1.959963984540054
 #: Tables of :class:`birdlab.difficulty.model.DifficultyModel` under their names in the run's folder.
 _TABLES = {field.name: f"model_{field.name}" for field in fields(DifficultyModel) if field.name != "coefficients"}
 _TESTS = {"p": pl.Float64, "p_holm": pl.Float64, "family": pl.Int64, "confirmed": pl.Boolean}
-_SET = {"factor_set": pl.String}
 
 
 def build(run: Run) -> dict[str, pl.DataFrame]:

@@ -1,4 +1,4 @@
-"""The printed Table 10 of Western Bluebird, typed in, and its layout with computed models above it."""
+"""The printed Table 10 of Western Bluebird, typed in."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import polars as pl
 
 from birdlab.difficulty.design import FACTORS
 
-PAPER = "western_bluebird"
-MODELS = ("YOLO-World FT", "RT-DETR FT", "Mask R-CNN FT", "YOLO-World ZS", "SAM 3 ZS")
-#: 529 birds in 505 frames of 4 sessions.
-N_BIRDS, N_FRAMES, N_SESSIONS = 529, 505, 4
+#: In 505 frames of 4 sessions.
+N_BIRDS = 529
 #: Recall in percent, then log-odds per pooled SD in the order of FACTORS (Table 10).
 _TABLE_10: dict[str, tuple[float, ...]] = {
     "YOLO-World FT": (90.55, 0.24, -1.37, -0.63, -1.02, 0.39, -0.25),
@@ -37,29 +35,3 @@ def table_10() -> pl.DataFrame:
     ]
     names = ("model", "recall", "factor", "coefficient", "is_bold", "source")
     return pl.DataFrame(rows, schema=names, orient="row")
-
-
-def layout_10(coefficients: pl.DataFrame, summary: pl.DataFrame, *, with_published: bool = True) -> pl.DataFrame:
-    """Table 10's layout: a row per model, recall and one column per factor, the published rows below.
-
-    Args:
-        coefficients: table ``coefficients``; the penalised estimate is shown.
-        summary: :attr:`birdlab.difficulty.model.DifficultyModel.summary`.
-        with_published: add the paper's rows.
-
-    Returns:
-        ``model``, ``recall`` (share), ``n``, ``misses``, one number per factor (null where there is none), ``source``
-        (null for computed rows).
-    """
-    wide = coefficients.pivot("factor", index="model", values="firth", maintain_order=True)
-    head = summary.select("model", "recall", "n", pl.col("n_misses").alias("misses"))
-    mine = head.join(wide, on="model", how="left", maintain_order="left").with_columns(
-        pl.lit(None, pl.String).alias("source")
-    )
-    if not with_published:
-        return mine
-    theirs = table_10()
-    paper = theirs.pivot("factor", index=["model", "recall", "source"], values="coefficient", maintain_order=True)
-    n = pl.lit(N_BIRDS, pl.Int64)
-    paper = paper.with_columns(n.alias("n"), ((1 - pl.col("recall")) * N_BIRDS).round().cast(pl.Int64).alias("misses"))
-    return pl.concat([mine, paper], how="diagonal_relaxed").select(mine.columns)

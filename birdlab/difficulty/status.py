@@ -9,7 +9,6 @@ import polars as pl
 
 from birdlab.difficulty.checks import TOO_COLLINEAR, UNSTABLE_BELOW, Existence
 
-STATUSES = ("ok", "unstable", "infinite_pos", "infinite_neg", "aliased", "constant", "not_fitted")
 #: A slope that moves by more than this share of itself when a session is left out is unstable.
 _MOVES = 0.5
 
