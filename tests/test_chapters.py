@@ -165,7 +165,7 @@ def test_published_rows_stay_apart_from_computed_ones():
 
 def test_a_lead_is_called_confirmed_only_where_it_is():
     pair = {"model": "heron - wren", "group": "pair"}
-    for value, said in ((0.0, "is not confirmed"), (1.0, "would at a new session")):
+    for value, said in ((0.0, "is not confirmed"), (1.0, "confirmed for a new session")):
         sure = metrics(row("recall_difference_confirmed", value, AT + "; new_sessions", **pair))
         more = metrics(row("recall_difference", 0.3, AT + "; new_sessions", **pair))
         _, answer, _ = summary.answer(pl.concat([STUDY, sure, more]), ["heron", "wren"], conf=0.25)
@@ -179,7 +179,7 @@ def test_a_confirmed_lead_of_another_model_or_pair_is_not_the_best_ones():
         rows += [row("recall_difference", d, AT + "; new_sessions", **key) for key, d in at]
         return summary.answer(pl.concat([STUDY, metrics(*rows)]), models, conf=0.25)[1]
 
-    assert "would at a new session" in said(["wren", "heron"], **{"wren - heron": -0.2})
+    assert "confirmed for a new session" in said(["wren", "heron"], **{"wren - heron": -0.2})
     # The higher AP goes with the lower recall: the confirmed difference speaks for the other model.
     assert "is not confirmed" in said(["heron", "wren"], **{"heron - wren": -0.2})
     # A pair in which the best model is not, though its name holds the best one's.

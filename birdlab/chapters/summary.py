@@ -96,7 +96,7 @@ def answer(metrics: pl.DataFrame, models: Sequence[str], *, conf: float) -> tupl
     if len(models) < 2:
         return question, f"{m(best)} finds {pct(recall['value'])} of the birds.", detail
     if _leads_everywhere(metrics, best, [name for name in models if name != best]):
-        return question, f"{m(best)} leads, and would at a new {unit_of(metrics)}.", detail
+        return question, f"{m(best)} leads, confirmed for a new {unit_of(metrics)}.", detail
     return question, f"{m(best)} leads here; that a new {unit_of(metrics)} would agree is not confirmed.", detail
 
 
