@@ -192,13 +192,13 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _init(args: argparse.Namespace) -> int:
-    from birdlab.init import initialise
+    from birdlab.init.command import initialise
 
     return initialise(args)
 
 
 def _check(args: argparse.Namespace) -> int:
-    from birdlab.check import check_command
+    from birdlab.check.command import check_command
 
     return check_command(args)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from birdlab.check import Note, check_path
+from birdlab.check.command import Note, check_path
 from birdlab.cli import main
 from birdlab.errors import Problem
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from birdlab.check import Note, check_path
+from birdlab.check.command import Note, check_path
 from birdlab.cli import main
-from birdlab.init_look import look
-from birdlab.init_recipe import categories_of, label_roles, quoted
+from birdlab.init.look import look
+from birdlab.init.recipe import categories_of, label_roles, quoted
 from birdlab.kinds import list_folder
 from birdlab.manifest import verify
 from birdlab.readers.study import StudyTables, read_study

@@ -45,7 +45,7 @@ PAGE_FILES = (
         f"report/{name}"
         for name in ("render.py", "chapter.py", "frame.py", "provenance.py", "markdown.py", "page.css", "page.js")
     ),
-    *("cli.py", "check.py", "init.py", "report/console.py"),
+    *("cli.py", "report/console.py"),
 )
 #: Keys of the record that differ between two runs of the same study.
 TIMES = ("started", "finished", "seconds")
@@ -126,7 +126,7 @@ def package_digest(*, page: bool = False) -> str:
     digest = hashlib.sha256()
     for path in sorted(p for p in home.rglob("*") if p.suffix in (".py", ".css", ".js")):
         name = path.relative_to(home).as_posix()
-        if page or name not in PAGE_FILES:
+        if page or not (name in PAGE_FILES or name.startswith(("check/", "init/"))):
             digest.update(f"{name}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 

@@ -13,7 +13,7 @@ import polars as pl
 import yaml
 
 from birdlab.errors import DataError, Problem
-from birdlab.init_weights import Weights, find_weights
+from birdlab.init.weights import Weights, find_weights
 from birdlab.jsonfile import read_json
 from birdlab.kinds import (
     CLASS_FILES,

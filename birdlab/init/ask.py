@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from birdlab.errors import ParameterError, Problem
-from birdlab.init_look import LabelSource, Survey, folders_of
+from birdlab.init.look import LabelSource, Survey, folders_of
 
 #: What precedes the running number in names like ``nest7_2024_f0012.jpg``.
 SERIES = r"([^/]*?)[_ -]?(?:f|frame|img)?[_ -]?\d+\.[^./]+$"

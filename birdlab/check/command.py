@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from birdlab.check_data import (
+from birdlab.check.data import (
     check_coco,
     check_images,
     check_labelme,
@@ -25,11 +25,11 @@ from birdlab.check_data import (
     check_videos,
     check_weights,
 )
-from birdlab.check_note import Found, Note, caught
-from birdlab.check_recipe import check_recipe, is_recipe
+from birdlab.check.note import Found, Note, caught
+from birdlab.check.recipe import check_recipe, is_recipe
 from birdlab.datapackage import DESCRIPTOR, capped
 from birdlab.errors import EXIT_DATA, EXIT_OK, EXIT_USAGE, DataError, Problem
-from birdlab.init_look import Survey, look
+from birdlab.init.look import Survey, look
 from birdlab.jsonfile import read_json
 from birdlab.kinds import IMAGE_SUFFIXES, VIDEO_SUFFIXES, WEIGHT_SUFFIXES, json_kind, list_folder, suffix_of, unusable
 
@@ -77,7 +77,7 @@ def check_path(path: Path | str, against: Path | str | None = None) -> list[Prob
         against: COCO ground truth that results files belong to.
 
     Returns:
-        Problems; those of class :class:`~birdlab.check_note.Note` stop nothing. Empty when all is well.
+        Problems; those of class :class:`~birdlab.check.note.Note` stop nothing. Empty when all is well.
     """
     return [problem for _, problem in findings(Path(path), Path(against) if against else None)]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from birdlab.init_ask import Question
-from birdlab.init_look import LabelSource, Results, Survey, folders_of
-from birdlab.init_weights import Weights
+from birdlab.init.ask import Question
+from birdlab.init.look import LabelSource, Results, Survey, folders_of
+from birdlab.init.weights import Weights
 
 _LABEL_WORDS = {"coco": "COCO", "yolo": "YOLO", "labelme": "LabelMe"}
 _RESULT_WORDS = {"coco": "COCO results", "megadetector": "MegaDetector", "yolo": "YOLO results"}

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import yaml
 
-from birdlab.check_data import check_promises
-from birdlab.check_note import Found, caught, found_in, note
+from birdlab.check.data import check_promises
+from birdlab.check.note import Found, caught, found_in, note
 from birdlab.datapackage import read_manifest
 from birdlab.errors import EXIT_DATA, BirdlabError, Problem
 from birdlab.readers.labels import locate

@@ -12,11 +12,11 @@ from typing import Any
 import polars as pl
 
 from birdlab import schemas
-from birdlab.check_note import Found, caught, note
+from birdlab.check.note import Found, caught, note
 from birdlab.datapackage import FILES, read_manifest
 from birdlab.errors import EXIT_DATA, BirdlabError, Problem
-from birdlab.init_look import LabelSource, Survey, look
-from birdlab.init_recipe import Choices, recipe_text
+from birdlab.init.look import LabelSource, Survey, look
+from birdlab.init.recipe import Choices, recipe_text
 from birdlab.jsonfile import read_json
 from birdlab.kinds import IMAGE_SUFFIXES, VIDEO_SUFFIXES, Listing, list_folder, suffix_of
 from birdlab.manifest import extra_files, verify

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from birdlab.init_look import UNKNOWN, LabelSource, Results, Survey, folders_of
-from birdlab.init_weights import Weights
+from birdlab.init.look import UNKNOWN, LabelSource, Results, Survey, folders_of
+from birdlab.init.weights import Weights
 from birdlab.kinds import suffix_of
 from birdlab.readers.labels import normal
 from birdlab.recipe import CHAPTERS

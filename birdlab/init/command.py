@@ -18,10 +18,10 @@ import polars as pl
 
 from birdlab.datapackage import DESCRIPTOR, capped, slug
 from birdlab.errors import EXIT_OK, BirdlabError, DataError, ParameterError, Problem
-from birdlab.init_ask import ask_all, from_flags, questions, stated_licences
-from birdlab.init_look import Survey, look
-from birdlab.init_recipe import Choices, model_names, recipe_text, relative
-from birdlab.init_words import defaults_taken, describe, plural
+from birdlab.init.ask import ask_all, from_flags, questions, stated_licences
+from birdlab.init.look import Survey, look
+from birdlab.init.recipe import Choices, model_names, recipe_text, relative
+from birdlab.init.words import defaults_taken, describe, plural
 from birdlab.kinds import list_folder, unusable
 from birdlab.manifest import hash_files, resource, write_manifest
 from birdlab.progress import progress

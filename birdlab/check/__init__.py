@@ -1,0 +1,1 @@
+"""``birdlab check``: every problem of a file or folder in one list."""
