@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+
+_log = logging.getLogger("birdlab")
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,40 @@ def write_atomic(path: Path, write: Callable[[Path], Any]) -> None:
 def write_parquet(path: Path, frame: pl.DataFrame) -> None:
     """Write a frame by a temporary file and a rename."""
     write_atomic(path, lambda temporary: frame.write_parquet(temporary))
+
+
+def clear_leftovers(folder: Path, schema: pl.Schema) -> None:
+    """Remove what a killed run left in a folder of parts, so that it is made again.
+
+    Args:
+        folder: folder of the parts; need not exist.
+        schema: columns and types a part has. A part that cannot be read or has others is removed, which is logged.
+            Temporary files go when the process that wrote them is gone.
+    """
+    for path in folder.glob(".part-*.tmp"):
+        owner = path.name.split(".")[-2]
+        if not (owner.isdigit() and _is_alive(int(owner))):
+            path.unlink(missing_ok=True)
+    for path in folder.glob("part-*.parquet"):
+        try:
+            readable = pl.read_parquet_schema(path) == schema
+        except (OSError, pl.exceptions.PolarsError):
+            readable = False
+        if not readable:
+            _log.warning("%s cannot be read and is made again", path.name)
+            path.unlink(missing_ok=True)
+
+
+def _is_alive(pid: int) -> bool:
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def map_shards(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import polars as pl
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from birdlab.shards import Shard, digest, map_shards, split_evenly, write_atomic
+from birdlab.shards import Shard, clear_leftovers, digest, map_shards, split_evenly, write_atomic
 
 
 def square(payload: dict) -> pl.DataFrame:
@@ -99,3 +100,23 @@ def test_a_refusal_of_the_system_names_the_file_that_was_to_be_written(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(FileExistsError):
         write_atomic(tmp_path / "file" / "x.txt", lambda path: path.write_text(""))
+
+
+def test_leftovers_of_a_killed_run_go_and_whole_parts_stay(tmp_path):
+    paths = map_shards(square, SHARDS, tmp_path)
+    good, bad, other = paths[0], paths[1], paths[2]
+    bad.write_bytes(bad.read_bytes()[:40])
+    pl.DataFrame({"something": [1]}).write_parquet(other)
+    dead = tmp_path / ".part-9-x.parquet.99999999.tmp"
+    dead.write_bytes(b"half")
+    alive = tmp_path / f".part-9-x.parquet.{os.getppid()}.tmp"
+    alive.write_bytes(b"being written")
+    clear_leftovers(tmp_path, pl.read_parquet_schema(good))
+    assert good.exists() and not bad.exists() and not other.exists()
+    assert not dead.exists() and alive.exists()
+    assert map_shards(square, SHARDS, tmp_path) == paths and bad.exists()
+
+
+def test_a_folder_that_is_not_there_has_no_leftovers(tmp_path):
+    clear_leftovers(tmp_path / "nowhere", pl.Schema({"n": pl.Int64}))
+    assert list(tmp_path.iterdir()) == []

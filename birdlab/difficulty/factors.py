@@ -28,7 +28,7 @@ from birdlab.difficulty.anomalies import anomaly_notices, find_anomalies, spread
 from birdlab.errors import DataError
 from birdlab.progress import progress
 from birdlab.readers.files import Notice, notice_table
-from birdlab.shards import Shard, digest, map_shards, split_evenly
+from birdlab.shards import Shard, clear_leftovers, digest, map_shards, split_evenly
 
 if TYPE_CHECKING:
     from birdlab.study import Run
@@ -69,7 +69,7 @@ def build(run: Run, *, executor: Executor | None = None) -> dict[str, pl.DataFra
     entries = frame_entries(frames, labels, media, run.data_root)
     shards = [Shard(f"{i:05d}", piece) for i, piece in enumerate(split_evenly(entries, run.recipe.shard_size))]
     folder = run.dir / "shards" / f"factors-{_key()[:12]}"
-    _clean(folder)
+    clear_leftovers(folder, PART)
     missing = sum(not (folder / shard.filename).exists() for shard in shards)
     with progress("factors", state=run.dir / "progress.json") as step, _workers(executor, missing) as pool:
         paths = map_shards(partial(measure_shard, root=str(run.data_root)), shards, folder, pool, progress=step)
@@ -318,18 +318,6 @@ def _versions() -> dict[str, str]:
 
 def _key() -> str:
     return digest([VERSION, measure.CANNY, measure.THUMB_PX, _versions()])
-
-
-def _clean(folder: Path) -> None:
-    """Remove parts that cannot be read, so that they are made again."""
-    for path in folder.glob("part-*.parquet"):
-        try:
-            readable = pl.read_parquet_schema(path) == PART
-        except (OSError, pl.exceptions.PolarsError):
-            readable = False
-        if not readable:
-            log.warning("%s cannot be read and is made again", path.name)
-            path.unlink(missing_ok=True)
 
 
 @contextmanager

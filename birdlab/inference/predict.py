@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from birdlab.inference.weights import Weights, find_weights
 from birdlab.inference.worker import PART, Worker
 from birdlab.progress import progress
 from birdlab.recipe import Model
-from birdlab.shards import Shard, digest, map_shards, split_evenly
+from birdlab.shards import Shard, clear_leftovers, digest, map_shards, split_evenly
 
 if TYPE_CHECKING:
     from birdlab.study import Run
@@ -111,7 +110,7 @@ def _job(
     device = run.recipe.device
     safe = re.sub(r"[^A-Za-z0-9_-]+", "_", model.name)
     folder = run.dir / "shards" / f"{safe}-{_key(model, weights, device, run.recipe.data.categories)[:12]}"
-    clean(folder)
+    clear_leftovers(folder, PART)
     job = _Job(model, folder, shards, *tables)
     if not job.missing:
         return job
@@ -159,34 +158,6 @@ def _shards(frames: pl.DataFrame, media: pl.DataFrame, size: int) -> list[Shard]
     hashes = frames.join(media.select("media_id", "sha256"), on="media_id", how="left", maintain_order="left")
     rows = hashes.select("frame_id", pl.col("sha256").fill_null("")).rows()
     return [Shard(f"{i:05d}", [list(row) for row in piece]) for i, piece in enumerate(split_evenly(rows, size))]
-
-
-def clean(folder: Path) -> None:
-    """Remove what a killed run left behind: temporary files of processes that are gone, and parts that cannot be read."""
-    for path in folder.glob(".part-*.tmp"):
-        owner = path.name.split(".")[-2]
-        if not (owner.isdigit() and _alive(int(owner))):
-            path.unlink(missing_ok=True)
-    for path in folder.glob("part-*.parquet"):
-        try:
-            readable = pl.read_parquet_schema(path) == PART
-        except (OSError, pl.exceptions.PolarsError):
-            readable = False
-        if not readable:
-            log.warning("%s cannot be read and is made again", path.name)
-            path.unlink(missing_ok=True)
-
-
-def _alive(pid: int) -> bool:
-    if pid == os.getpid():
-        return False
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _run_weights(job: _Job, run: Run) -> dict[str, pl.DataFrame]:
