@@ -64,6 +64,23 @@ BUILDERS: dict[str, str] = {
     "model_partial": "birdlab.difficulty.model_study:build",
     "model_missed": "birdlab.difficulty.model_study:build",
     "metrics_difficulty_model": "birdlab.difficulty.model_study:build",
+    "taxa": "birdlab.abstention.inputs:build",
+    "items": "birdlab.abstention.inputs:build",
+    "answers": "birdlab.abstention.inputs:build",
+    "image_scores": "birdlab.abstention.inputs:build",
+    "classifier_failures": "birdlab.abstention.inputs:build",
+    "abstention_alignment": "birdlab.abstention.inputs:build",
+    "abstention_notices": "birdlab.abstention.inputs:build",
+    "abstention_curves": "birdlab.abstention.study:build",
+    "abstention_sweep": "birdlab.abstention.study:build",
+    "abstention_pairs": "birdlab.abstention.study:build",
+    "abstention_reasons": "birdlab.abstention.study:build",
+    "abstention_confusion": "birdlab.abstention.study:build",
+    "abstention_wrongly": "birdlab.abstention.study:build",
+    "abstention_prompts": "birdlab.abstention.study:build",
+    "abstention_permission": "birdlab.abstention.study:build",
+    "abstention_contamination": "birdlab.abstention.study:build",
+    "metrics_abstention": "birdlab.abstention.study:build",
 }
 #: What a builder's result depends on, beside the recipe's ``data``: recipe sections and other tables.
 DEPENDS: dict[str, tuple[str, ...]] = {
@@ -74,11 +91,14 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "birdlab.difficulty.study:build_instances": ("factors", "matches"),
     "birdlab.difficulty.study:build": ("difficulty", "instances"),
     "birdlab.difficulty.model_study:build": ("difficulty", "scoring", "instances"),
+    "birdlab.abstention.inputs:build": ("abstention",),
+    "birdlab.abstention.study:build": ("image_scores",),
 }
 #: Notebooks without which a table takes no part in ``metrics``: it costs a look at every picture.
 ONLY_WITH: dict[str, tuple[str, ...]] = {
     "metrics_difficulty": ("03_difficulty", "04_difficulty_model"),
     "metrics_difficulty_model": ("04_difficulty_model",),
+    "metrics_abstention": ("09_abstention",),
 }
 
 
@@ -112,10 +132,16 @@ class Run:
 
     @cached_property
     def inputs(self) -> str:
-        """Key of the content of every input file, taken once per notebook; see :func:`birdlab.readers.study.fingerprint`."""
-        from birdlab.readers.study import fingerprint
+        """Key of the content of every input file, taken once per notebook; see :func:`birdlab.readers.fingerprint.fingerprint`."""
+        from birdlab.readers.fingerprint import fingerprint
 
         return fingerprint(self)
+
+    @cached_property
+    def _inputs_of(self) -> dict[str, str]:
+        from birdlab.readers.fingerprint import fingerprints
+
+        return fingerprints(self)
 
     def table(self, name: str) -> pl.DataFrame:
         """The table called ``name``, read from the run's folder or made now.
@@ -129,6 +155,8 @@ class Run:
         if name == "metrics":
             listed = {step for step, _ in self.recipe.steps()}
             wanted = [n for n in BUILDERS if n.startswith("metrics_") and (listed & set(ONLY_WITH.get(n, listed)))]
+            there = {"media": self.recipe.has_media, "abstention": self.recipe.abstention is not None}
+            wanted = [n for n in wanted if there[subject(BUILDERS[n])]]
             parts = [self.table(n) for n in wanted]
             return pl.concat(parts, how="diagonal_relaxed") if parts else schemas.empty("metrics")
         if name not in BUILDERS:
@@ -205,7 +233,7 @@ class Run:
         from birdlab.report.record import package_digest
 
         data = self.recipe.data.model_dump(mode="json")
-        parts: list[Any] = [builder, package_digest(), data, self.recipe.seed, self.inputs]
+        parts: list[Any] = [builder, package_digest(), data, self.recipe.seed, self._inputs_of[subject(builder)]]
         for name in DEPENDS[builder]:
             if name in BUILDERS:
                 parts.append(self._key(BUILDERS[name]))
@@ -214,7 +242,7 @@ class Run:
                 parts.append(
                     [m.model_dump(mode="json") for m in section]
                     if isinstance(section, list)
-                    else section.model_dump(mode="json")
+                    else section and section.model_dump(mode="json")
                 )
         return digest(parts)
 
@@ -223,6 +251,15 @@ class Run:
             frame = schemas.validate(name, frame)
         path = self.dir / "tables" / f"{name}.parquet"
         write_atomic(path, lambda temporary: frame.write_parquet(temporary, metadata={"birdlab": key}))
+
+
+def subject(builder: str) -> str:
+    """What a builder starts from: ``media`` (frames, labels, detectors) or ``abstention`` (items, models that name birds).
+
+    >>> subject("birdlab.detection.study:build"), subject("birdlab.abstention.study:build")
+    ('media', 'abstention')
+    """
+    return "abstention" if builder.startswith("birdlab.abstention.") else "media"
 
 
 def start(recipe: str, run_dir: str = "", *, notebook: str) -> Run:

@@ -103,6 +103,17 @@ def model_colours(names: Sequence[str]) -> dict[str, Hue]:
     return {name: model_colour(index) for index, name in enumerate(names)}
 
 
+def colours_of_kinds(kinds: Sequence[Sequence[str]]) -> dict[str, Hue]:
+    """The colour of each model where a study has several kinds: detectors, and classifiers, each counted from the first colour.
+
+    Kinds never share a figure, so that seven colours serve each of them.
+
+    >>> colours_of_kinds([["heron", "wren"], ["sharp"]])["sharp"].css_class
+    'hue-blue'
+    """
+    return {name: hue for names in kinds for name, hue in model_colours(names).items()}
+
+
 def rc_params(width_in: float = WIDE_IN) -> dict[str, Any]:
     """The matplotlib settings of every figure, as a plain mapping."""
     return {

@@ -153,7 +153,7 @@ def test_repeated_files():
 def test_a_sample_that_nobody_looked_at_is_not_called_without_birds(tmp_path):
     import cv2
 
-    from birdlab import panels
+    from birdlab.panels import detection as panels
 
     cv2.imwrite(str(tmp_path / "x.png"), np.zeros((100, 200, 3), np.uint8))
     frames = frames_of(("a", "s1", "", "test", "empty"), ("b", "s2", "", "test", "unlabelled"))

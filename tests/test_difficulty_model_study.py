@@ -15,13 +15,14 @@ from difficulty_cases import SLOPES, dense_penalised_loglik, made
 from scipy.optimize import minimize
 from scipy.stats import chi2
 
-from birdlab import figures_model, schemas
+from birdlab import schemas
 from birdlab.chapters import difficulty_model as chapter
 from birdlab.chapters import difficulty_model_drawn as drawn
 from birdlab.chapters import difficulty_model_words as say
 from birdlab.difficulty.design import FACTOR_SETS
 from birdlab.difficulty.model_study import metric_rows, tables
 from birdlab.difficulty.study import INSTANCES
+from birdlab.figures import difficulty_model as figures_model
 from birdlab.recipe import Difficulty
 from birdlab.stats import holm
 

@@ -462,7 +462,7 @@ def drawn() -> pl.DataFrame:
 def test_the_bins_are_drawn_where_they_are(narrow: bool) -> None:
     import matplotlib.pyplot as plt
 
-    from birdlab import figures_difficulty as figures
+    from birdlab.figures import difficulty as figures
 
     figure = figures.fig_bins(drawn(), models=["m"], narrow=narrow)
     axes = figure.axes[0]
@@ -481,7 +481,7 @@ def test_the_bins_are_drawn_where_they_are(narrow: bool) -> None:
 def test_words_on_the_grey_ramp_can_be_read() -> None:
     from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
-    from birdlab.figures_difficulty import RAMP, _ink
+    from birdlab.figures.difficulty import RAMP, _ink
 
     def luminance(rgb: tuple[float, ...]) -> float:
         parts = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb[:3]]

@@ -96,7 +96,7 @@ def test_values_arrive_as_they_were_given_and_a_figure_once(tmp_path, capsys):
     make(
         tmp_path / "notebooks" / "02_x.ipynb",
         "import json\nprint(json.dumps([flag, code, tiny, limit, day, path, said, nested, span]))",
-        "import polars as pl\nfrom birdlab import figures\nbins = pl.DataFrame({'level': ['a'], 'lo': [0.0], 'hi': [1.0], 'n': [3]})",
+        "import polars as pl\nfrom birdlab.figures import detection as figures\nbins = pl.DataFrame({'level': ['a'], 'lo': [0.0], 'hi': [1.0], 'n': [3]})",
         "run.show_figure(figures.fig_sizes, bins, id='fig-once', title='T.', caption='C.', alt='Bars.', width_in=6.2)",
         parameters=DECLARED.strip(),
     )

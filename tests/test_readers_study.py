@@ -15,8 +15,9 @@ from test_readers_images import save
 from videos import write_video
 
 from birdlab.errors import DataError
+from birdlab.readers.fingerprint import fingerprint
 from birdlab.readers.predictions import read_predictions
-from birdlab.readers.study import StudyTables, build, fingerprint, read_study
+from birdlab.readers.study import StudyTables, build, read_study
 from birdlab.recipe import Model, parse_recipe
 from birdlab.study import Run
 

@@ -13,7 +13,7 @@ from birdlab.init.look import UNKNOWN, LabelSource, Results, Survey, folders_of
 from birdlab.init.weights import Weights
 from birdlab.kinds import suffix_of
 from birdlab.readers.labels import normal
-from birdlab.recipe import CHAPTERS
+from birdlab.recipe import chapters
 
 #: Folder names that say which part of a study their pictures belong to.
 _SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
@@ -293,12 +293,13 @@ def class_mapping(model: Results | Weights, categories: Sequence[str]) -> dict[s
 
 
 def _notebooks(survey: Survey, left_out: Sequence[str]) -> list[str]:
+    every = chapters()
     models = [m for m in (*survey.results, *survey.weights) if m.path not in left_out]
     if not models:
-        return [f"notebooks: [{CHAPTERS[0]}]  # with a model, add {', '.join(CHAPTERS[1:])}"]
+        return [f"notebooks: [{every[0]}]  # with a model, add {', '.join(every[1:])}"]
     if not survey.labels:
-        return [f"notebooks: [{', '.join(CHAPTERS[:2])}]  # with labels, add {', '.join(CHAPTERS[2:])}"]
-    return [f"notebooks: [{', '.join(CHAPTERS)}]"]
+        return [f"notebooks: [{', '.join(every[:2])}]  # with labels, add {', '.join(every[2:])}"]
+    return [f"notebooks: [{', '.join(every)}]"]
 
 
 def relative(path: Path, base: Path) -> str:

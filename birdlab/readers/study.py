@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from birdlab import schemas
 from birdlab.errors import DataError, ManifestError, ParameterError, Problem
-from birdlab.readers.files import Notice, find_files, notice_table
+from birdlab.readers.files import Notice, notice_table
+from birdlab.readers.fingerprint import file_state, read_hashes, relative_key
 from birdlab.readers.labels import LabelSet, locate, read_labels
 from birdlab.readers.names import index_names
-from birdlab.recipe import Media, Recipe
-from birdlab.shards import digest, write_atomic
+from birdlab.recipe import Recipe
 
 if TYPE_CHECKING:
     from birdlab.study import Run
@@ -253,10 +250,10 @@ def build(run: Run) -> dict[str, pl.DataFrame]:
         make_study(run.data_root)
     _verify(run)
     study = read_study(run.recipe, run.base, run.data_root)
-    known = _read_hashes(run.dir / "hashes.json")
+    known = read_hashes(run.dir / "hashes.json")
     paths = study.media["path"].to_list()
     with ThreadPoolExecutor(4) as pool:
-        hashes = list(pool.map(lambda path: known.get(_key(path, run.base)) or _hash(path), paths))
+        hashes = list(pool.map(lambda path: known.get(relative_key(path, run.base)) or file_state(path), paths))
     media = study.media.with_columns(pl.Series("sha256", [h[2] if h else None for h in hashes], dtype=pl.String))
     return {
         "media": media,
@@ -274,10 +271,10 @@ def _verify(run: Run) -> None:
     name = run.recipe.data.manifest
     if not name or run.recipe.data.generator:
         return
-    known = _read_hashes(run.dir / "hashes.json")
+    known = read_hashes(run.dir / "hashes.json")
 
     def hasher(path: Path, algorithm: str) -> str | DataError:
-        entry = known.get(_key(str(path.absolute()), run.base)) if algorithm == "sha256" else None
+        entry = known.get(relative_key(str(path.absolute()), run.base)) if algorithm == "sha256" else None
         status = path.stat() if entry else None
         if entry and status and (status.st_size, status.st_mtime_ns) == entry[:2]:
             return entry[2]
@@ -286,107 +283,3 @@ def _verify(run: Run) -> None:
     problems = verify(locate(name, run.base, run.data_root), run.data_root, hasher=hasher)
     if problems:
         raise ManifestError(problems)
-
-
-def fingerprint(run: Run) -> str:
-    """A key of the content of every input file of a recipe: media, labels, weights, predictions, manifest.
-
-    The digest of (name, sha256) of each, and of where the data lie, since the tables hold paths. Hashes are kept in
-    ``<run>/hashes.json``; a file of unchanged size and time is not read again. A missing file changes the key and is
-    reported by whoever needs it. Data that birdlab makes count by generator and version.
-    """
-    known = _read_hashes(run.dir / "hashes.json")
-    now: dict[str, tuple[int, int, str]] = {}
-    unknown: dict[str, str] = {}
-    for path in dict.fromkeys(_input_files(run)):
-        key = _key(path, run.base)
-        try:
-            status = os.stat(path)  # noqa: PTH116 (called for every file of a study: a Path costs ten times as much)
-        except OSError:
-            continue
-        entry = known.get(key)
-        if entry is not None and entry[0] == status.st_size and entry[1] == status.st_mtime_ns:
-            now[key] = entry
-        else:
-            unknown[key] = path
-    with ThreadPoolExecutor(4) as pool:
-        hashed = zip(unknown, pool.map(_hash, unknown.values()), strict=True)
-        now |= {key: entry for key, entry in hashed if entry}
-    if now and now != known:
-        text = json.dumps(now, indent=0, sort_keys=True)
-        write_atomic(run.dir / "hashes.json", lambda temporary: temporary.write_text(text, encoding="utf-8"))
-    parts: list[Any] = [str(run.data_root.absolute()), [[key, now[key][2]] for key in sorted(now)]]
-    if run.recipe.data.generator:
-        parts.append([run.recipe.data.generator, _generator_version()])
-    return digest(parts)
-
-
-def _generator_version() -> str:
-    from birdlab.demo import make
-
-    return str(getattr(make, "VERSION", ""))
-
-
-def _input_files(run: Run) -> Iterator[str]:
-    data, root = run.recipe.data, run.data_root
-    if data.generator is None:
-        yield from _media_files(data.media, root)
-        for name in [labels.path for labels in data.labels] + ([data.manifest] if data.manifest else []):
-            yield from _files_of(locate(name, run.base, root))
-        for name in [labels.classes for labels in data.labels if isinstance(labels.classes, str)]:
-            yield from _files_of(locate(name, run.base, root))
-    for model in run.recipe.models:
-        if model.predictions:
-            yield from _files_of(locate(model.predictions, run.base, root))
-        elif model.weights and model.weights.startswith("birdlab:"):
-            import birdlab.demo
-
-            folder = Path(birdlab.demo.__file__).parent / "weights"
-            yield str(folder / f"{model.weights.removeprefix('birdlab:')}.pt")
-        elif model.weights:
-            yield from _files_of(locate(model.weights, run.base, root))
-
-
-def _media_files(entries: list[Media], root: Path) -> Iterator[str]:
-    from birdlab.readers import images, video
-
-    for entry in entries:
-        suffixes = images.SUFFIXES if entry.images is not None else video.SUFFIXES
-        try:
-            paths, _ = find_files(root, entry.images or entry.videos or "", suffixes)
-        except DataError:  # said, in full, by read_study
-            continue
-        yield from (f"{root}/{path}" for path in paths)
-
-
-def _files_of(path: Path) -> Iterator[str]:
-    if not path.is_dir():
-        yield str(path)
-        return
-    for folder, below, files in os.walk(path):
-        below.sort()
-        yield from (f"{folder}/{name}" for name in sorted(files) if not name.startswith("."))
-
-
-def _key(path: str, base: Path) -> str:
-    """The path relative to the recipe's folder: no absolute path enters a run's files."""
-    start = f"{base.absolute()}/"
-    return path[len(start) :] if path.startswith(start) else Path(os.path.relpath(path, base)).as_posix()
-
-
-def _hash(path: str) -> tuple[int, int, str] | None:
-    from birdlab.manifest import hash_file
-
-    try:
-        status = Path(path).stat()
-        return status.st_size, status.st_mtime_ns, hash_file(Path(path))
-    except (OSError, DataError):
-        return None
-
-
-def _read_hashes(path: Path) -> dict[str, tuple[int, int, str]]:
-    try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-        return {key: (size, time, sha) for key, (size, time, sha) in raw.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
-        return {}

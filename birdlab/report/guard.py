@@ -23,7 +23,7 @@ def input_digest(run: Run) -> str:
     Raises:
         ManifestError: a file is missing or not as its manifest says.
     """
-    from birdlab.readers.study import fingerprint
+    from birdlab.readers.fingerprint import fingerprint
 
     inputs = fingerprint(run)
     if run.recipe.data.manifest and not run.recipe.data.generator:
@@ -36,7 +36,7 @@ def input_digest(run: Run) -> str:
 
 
 def _known_hashes(run_dir: Path) -> Any:
-    """A hasher that takes from ``hashes.json`` what :func:`birdlab.readers.study.fingerprint` has just made sure of."""
+    """A hasher that takes from ``hashes.json`` what :func:`birdlab.readers.fingerprint.fingerprint` has just made sure of."""
     from birdlab.manifest import hash_file_or_error
 
     try:

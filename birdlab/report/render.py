@@ -19,7 +19,7 @@ from birdlab.report.entries import read_record
 from birdlab.report.html import Html, el, in_text, join, link_references
 from birdlab.report.provenance import provenance
 from birdlab.shards import write_atomic
-from birdlab.style import Hue, model_colours
+from birdlab.style import Hue, colours_of_kinds
 
 _NUMBER = re.compile(r'<b data-no="([a-z0-9-]+)">[A-Z][a-z]+</b>')
 _UNIT = re.compile(r"(?<=\d) (?=(?:%|px|pp)(?![A-Za-z]))")  # a number and its unit stay on one line
@@ -61,8 +61,8 @@ def render(
         notebooks: executed notebooks by name; one that never ran is absent.
         records: folder of the run, where notebooks note what they do not display.
     """
-    models = frame.at(record, "recipe", "models", default=[])
-    hues = model_colours([str(m.get("name")) for m in models if isinstance(m, Mapping)])
+    kinds = [frame.at(record, "recipe", *key, default=[]) or [] for key in (("models",), ("abstention", "models"))]
+    hues = colours_of_kinds([[str(m.get("name")) for m in kind if isinstance(m, Mapping)] for kind in kinds])
     chapters: list[Chapter] = []
     for number, about in enumerate(frame.notebooks(record), start=1):
         chapter = read_chapter(str(about["name"]), number, notebooks.get(str(about["name"])), about, hues)

@@ -85,7 +85,7 @@ def show_table(
         )
     check_id(run, "table", id)
     notes: Sequence[str] = more.pop("notes", ())
-    names = [model.name for model in run.recipe.models]
+    names = [name for kind in run.recipe.coloured for name in kind]
     chosen = {"row_label": None, "reasons": None, **more}
     layout = table.lay_out(
         frame, columns=columns, published=published, model_column=model_column, models=names, **chosen
@@ -272,7 +272,7 @@ def headline_text(entry: Mapping[str, Any]) -> str:
 
 
 def _hues(run: Run) -> dict[str, style.Hue]:
-    return style.model_colours([model.name for model in run.recipe.models])
+    return style.colours_of_kinds(run.recipe.coloured)
 
 
 def _finite(value: float | None) -> float | None:

@@ -1,6 +1,6 @@
 """Figures of the chapter on difficulty: recall by bin, heatmap, sensitivity and impact, values by session.
 
-Drawn from saved tables and nothing else, like those of :mod:`birdlab.figures`. Colours belong to models; shape and a word say
+Drawn from saved tables and nothing else, like those of :mod:`birdlab.figures.detection`. Colours belong to models; shape and a word say
 what is worst, what is confirmed.
 """
 

@@ -1,6 +1,6 @@
 """Photographs of missed birds, grouped by the conditions in which a model misses most, and whole frames with every outcome.
 
-Which birds are shown follows from the tables alone, as in :mod:`birdlab.panels`.
+Which birds are shown follows from the tables alone, as in :mod:`birdlab.panels.detection`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from birdlab.detection.scored import scored
 from birdlab.difficulty.bins import MISSING
 from birdlab.difficulty.slices import birds_in
 from birdlab.difficulty.study import Arranged, arranged
-from birdlab.panels import View, images_of, spread
+from birdlab.panels.detection import View, images_of, spread
 from birdlab.report.show import Panel, m
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Every figure of the report, drawn from a saved table and nothing else.
+"""Figures of the chapters on data and detection, drawn from a saved table and nothing else.
 
 Each function takes the table it draws and ``narrow`` (a phone's width: panels stacked, labels above their marks) and returns a
 matplotlib figure; :func:`birdlab.report.show.show_figure` draws both widths and saves them with the table. Colours belong to

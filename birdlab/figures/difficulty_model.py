@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-from birdlab.figures_difficulty import RAMP
+from birdlab.figures.difficulty import RAMP
 
 _RUNGS = ("alone", "+ session", "+ factors", "+ both")
 
