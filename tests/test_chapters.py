@@ -8,7 +8,7 @@ import pytest
 from birdlab import schemas
 from birdlab.chapters import audit, common, detection, inference, summary
 from birdlab.chapters import detection_words as words
-from birdlab.detection.groups import metric_frame, metric_row
+from birdlab.metrics import metric_frame, metric_row
 
 AT = "iou=0.5 conf=0.25 greedy"
 

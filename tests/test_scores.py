@@ -17,6 +17,7 @@ from birdlab.detection.curves import curve, thin_curve
 from birdlab.detection.matching import match
 from birdlab.detection.published import published
 from birdlab.errors import ParameterError
+from birdlab.metrics import metric_frame
 
 PAPER = json.loads((Path(__file__).parent / "data/detection/bluebird_tables_1_2_counts.json").read_text())["rows"]
 
@@ -219,7 +220,7 @@ FOUR = {"s1": [(2, 0, 0), (1, 1, 1)], "s2": [(1, 0, 0)], "s3": [(0, 2, 0), (1, 0
 def rows_of(sessions: dict, group: str = "all", **about) -> pl.DataFrame:
     labels, predictions, frames = study(sessions, **about)
     matches = match(labels, predictions, frames, models=["m"])
-    return groups.metric_frame(groups.shares(matches, frames, method="x", group=group))
+    return metric_frame(groups.shares(matches, frames, method="x", group=group))
 
 
 def test_overall_recall_has_both_intervals() -> None:
@@ -273,7 +274,7 @@ def test_thinned_frames_are_far_enough_apart_and_of_every_session() -> None:
 def test_false_alarms_by_hand() -> None:
     labels, predictions, frames = study({"s1": [(1, 0, 1), (0, 0, 3), (0, 0, 0), (0, 0, 0)]}, video=30.0)
     matches = match(labels, predictions, frames, models=["m"])
-    rows = groups.metric_frame(groups.false_alarms(matches, frames, method="x"))
+    rows = metric_frame(groups.false_alarms(matches, frames, method="x"))
     value = dict(rows.filter(method="x").select("metric", "value").rows())
     assert value["false_alarms_per_1000_empty_frames"] == 1000 * 3 / 3
     assert value["empty_frames_with_alarm"] == pytest.approx(1 / 3)
@@ -282,14 +283,14 @@ def test_false_alarms_by_hand() -> None:
 
 def test_without_empty_frames_precision_only_holds_where_a_bird_is() -> None:
     labels, predictions, frames = study({"s1": [(1, 0, 1)]}, video=30.0)
-    rows = groups.metric_frame(groups.false_alarms(match(labels, predictions, frames), frames, method="x"))
+    rows = metric_frame(groups.false_alarms(match(labels, predictions, frames), frames, method="x"))
     assert rows["value"].null_count() == rows.height == 3
     assert rows["reason"].unique().to_list() == [groups.ONLY_WHERE_A_BIRD_IS]
 
 
 def test_photographs_have_no_hours() -> None:
     labels, predictions, frames = study({"s1": [(1, 0, 1), (0, 0, 1)]})
-    rows = groups.metric_frame(groups.false_alarms(match(labels, predictions, frames), frames, method="x"))
+    rows = metric_frame(groups.false_alarms(match(labels, predictions, frames), frames, method="x"))
     assert rows.filter(metric="false_alarms_per_hour")["reason"].to_list() == [
         "no video frames with times: there are no hours to count"
     ]
@@ -297,7 +298,7 @@ def test_photographs_have_no_hours() -> None:
 
 def test_recall_by_size_adds_up() -> None:
     labels, predictions, frames = study(FOUR)  # 40 px of 1000: s_r = 0.04, in 1/32-1/16
-    rows = groups.metric_frame(groups.recall_by_size(match(labels, predictions, frames), labels, frames, method="x"))
+    rows = metric_frame(groups.recall_by_size(match(labels, predictions, frames), labels, frames, method="x"))
     full = rows.filter(pl.col("method") == "x", pl.col("value").is_not_null())
     assert full.select("level", "value", "n").rows() == [("1/32-1/16", 8 / 11, 11)]
     assert rows.filter(pl.col("value").is_null())["n"].sum() == 0

@@ -245,8 +245,8 @@ def agreement(run: Run) -> pl.DataFrame:
 
     Where no frame was labelled twice there is one row, null, with that reason.
     """
-    from birdlab.detection.groups import metric_frame
     from birdlab.detection.study import Scored, human_rows
+    from birdlab.metrics import metric_frame
 
     frames = run.table("frames")
     inside = pl.col("split").cast(pl.String).is_in(list(run.recipe.scoring.splits))

@@ -5,15 +5,15 @@ Everything here takes the matches of one model at one confidence and gives rows 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from birdlab import schemas, stats
+from birdlab import stats
 from birdlab.detection.boxes import RELATIVE_BINS, relative_size
 from birdlab.detection.scores import NO_BIRD, NO_DETECTION
+from birdlab.metrics import metric_row
 
 #: Video frames of one session this close together are one cluster: seconds.
 BLOCK_S = 10.0
@@ -99,17 +99,6 @@ def thinning_distance(frames: pl.DataFrame, asked: float | None) -> float:
     timed = frames.drop_nulls("time_s").sort("video_id", "time_s")
     gaps = timed.select(pl.col("time_s").diff().over("video_id"))["time_s"]
     return BLOCK_S if (gaps < BLOCK_S).any() else 0.0
-
-
-def metric_row(**values: Any) -> dict[str, Any]:
-    """One row of the table ``metrics`` as a mapping; what is not given is null (``group`` and ``level``: all)."""
-    row: dict[str, Any] = dict.fromkeys(schemas.TABLES["metrics"].dtypes)
-    return {**row, "group": "all", "level": "all", **values}
-
-
-def metric_frame(rows: Iterable[dict[str, Any]]) -> pl.DataFrame:
-    """Rows of :func:`metric_row` as a frame with the columns and types of ``metrics``."""
-    return pl.DataFrame(list(rows), schema=schemas.TABLES["metrics"].dtypes, orient="row")
 
 
 def shares(

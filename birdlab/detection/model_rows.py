@@ -10,10 +10,11 @@ import polars as pl
 from birdlab import schemas
 from birdlab.detection import scores
 from birdlab.detection.engine import STATS, evaluate
-from birdlab.detection.groups import false_alarms, metric_row, recall_by_size, shares, thin, thinning_distance
+from birdlab.detection.groups import false_alarms, recall_by_size, shares, thin, thinning_distance
 from birdlab.detection.masks import DEFINITIONS, evaluate_masks, has_masks
 from birdlab.detection.matching import match
 from birdlab.detection.scored import HUMAN, Scored
+from birdlab.metrics import metric_row
 
 NO_AP_INTERVAL = "no interval is computed for AP and AR"
 _SIZE_GROUP = {"coco": "coco_size", "relative": "relative_size"}

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from birdlab.detection.groups import metric_frame, metric_row
 from birdlab.detection.scores import ap50_bound, max_f1_warning
+from birdlab.metrics import metric_frame, metric_row
 
 BLUEBIRD = "western_bluebird"
 _TEST = "1 test session, 1,006 frames"

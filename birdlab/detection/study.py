@@ -10,11 +10,12 @@ import polars as pl
 from birdlab import schemas
 from birdlab.detection.comparison import compare_recall
 from birdlab.detection.curves import curve, thin_curve
-from birdlab.detection.groups import highest_level, metric_frame, metric_row
+from birdlab.detection.groups import highest_level
 from birdlab.detection.matching import at_confidence
 from birdlab.detection.model_rows import Rows, human_rows, model_rows
 from birdlab.detection.published import published
 from birdlab.detection.scored import Scored, scored
+from birdlab.metrics import metric_frame, metric_row
 
 if TYPE_CHECKING:
     from birdlab.study import Run

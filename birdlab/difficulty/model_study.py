@@ -9,12 +9,12 @@ import polars as pl
 from scipy.special import chdtrc
 from threadpoolctl import threadpool_limits
 
-from birdlab.detection.groups import metric_frame, metric_row
 from birdlab.detection.published import BLUEBIRD
 from birdlab.difficulty.design import DEFAULT_FACTOR_SET, FACTOR_SETS, common_design, select_factors
 from birdlab.difficulty.logit import fit_logit
 from birdlab.difficulty.model import DifficultyModel, analyse
 from birdlab.difficulty.published import table_10
+from birdlab.metrics import metric_frame, metric_row
 from birdlab.stats import holm
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from birdlab.detection.groups import metric_frame, metric_row
 from birdlab.detection.published import BLUEBIRD
+from birdlab.metrics import metric_frame, metric_row
 
 Rows = list[dict[str, Any]]
 TABLE_3 = "Western Bluebird, Table 3"

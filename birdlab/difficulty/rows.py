@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from birdlab.detection.engine import evaluate
-from birdlab.detection.groups import metric_frame, metric_row
 from birdlab.detection.masks import has_masks, with_masks
 from birdlab.detection.model_rows import NO_AP_INTERVAL
 from birdlab.detection.scored import Scored
 from birdlab.difficulty.printed import published_scale
+from birdlab.metrics import metric_frame, metric_row
 
 if TYPE_CHECKING:
     from birdlab.recipe import Difficulty

@@ -89,7 +89,7 @@ class Abstention(Strict):
     nan: named.Nan = "error"
     unparsed: named.Unparsed = "wrong"
     cluster: named.Cluster = "genus"  #: what the intervals resample
-    n_resamples: Annotated[int, Field(ge=100)] = 1000
+    n_resamples: Annotated[int, Field(ge=100)] = 2000
     missing: Literal["error", "drop"] = "error"  #: items that a model gives nothing for
     force: bool = False  #: print the bounds of IG from top-k tables that miss much of the mass
     published: list[Literal["realbirdid"]] = Field(default_factory=list)  #: reference rows to print beside
