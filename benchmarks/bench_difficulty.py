@@ -23,9 +23,10 @@ from birdlab.difficulty.arrays import Birds, arrange
 from birdlab.difficulty.bins import Bins, bin_instances
 from birdlab.difficulty.model import analyse
 from birdlab.difficulty.paired import compare_models
-from birdlab.difficulty.permutation import one_thread, permutations, permuted_counts
+from birdlab.difficulty.permutation import permutations, permuted_counts
 from birdlab.difficulty.slices import slices
 from birdlab.difficulty.univariate import univariate
+from birdlab.stats import one_thread
 
 SETS = {"529 x 5, 4 sessions": (529, 4, 10.0), "8,000 x 5, 41 sessions": (8000, 41, 30.0)}
 FACTORS = (

@@ -17,10 +17,11 @@ from concurrent.futures import Executor, Future, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
+T = TypeVar("T")
 _log = logging.getLogger("birdlab")
 
 
@@ -118,25 +119,29 @@ def _is_alive(pid: int) -> bool:
 
 
 def map_shards(
-    fn: Callable[[Any], pl.DataFrame],
+    fn: Callable[[Any], T],
     shards: Iterable[Shard],
     out_dir: Path,
     executor: Executor | None = None,
     *,
+    write: Callable[[Path, T], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Path]:
     """Run ``fn(shard.payload)`` for every shard whose part is not there yet; return the parts in shard order.
 
     Args:
-        fn: pure function of the payload that returns a frame; importable by name when an executor is given.
+        fn: pure function of the payload that returns a frame (or what ``write`` takes); importable by name when an
+            executor is given.
         shards: the pieces of work, ids unique.
         out_dir: folder of the parts; made if absent.
         executor: any ``concurrent.futures.Executor`` (a process pool, Dask's); ``None`` runs here, one by one.
+        write: makes the part from what ``fn`` returns, whole or not at all; by default :func:`write_parquet`.
         progress: called with (parts there, parts in all) at the start and after every part.
 
     Raises:
         ValueError: two shards have the same file name.
     """
+    store: Callable[[Path, Any], None] = write or write_parquet
     todo = list(shards)
     paths = [out_dir / shard.filename for shard in todo]
     if len(set(paths)) != len(paths):
@@ -148,14 +153,14 @@ def map_shards(
         progress(done, len(todo))
     if executor is None:
         for shard, path in missing:
-            write_parquet(path, fn(shard.payload))
+            store(path, fn(shard.payload))
             done += 1
             if progress:
                 progress(done, len(todo))
         return paths
-    futures: dict[Future[pl.DataFrame], Path] = {executor.submit(fn, shard.payload): path for shard, path in missing}
+    futures: dict[Future[T], Path] = {executor.submit(fn, shard.payload): path for shard, path in missing}
     for future in as_completed(futures):
-        write_parquet(futures[future], future.result())
+        store(futures[future], future.result())
         done += 1
         if progress:
             progress(done, len(todo))

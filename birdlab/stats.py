@@ -10,7 +10,8 @@ of freedom. Sessions are never resampled when they are few: with four of them a 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -238,6 +239,18 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         running = max(running, min(1.0, (len(order) - rank) * p_values[i]))  # type: ignore[operator]
         out[i] = running
     return out
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread for linear algebra inside the block: products this small only wait for one another."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        yield
+        return
+    with threadpool_limits(limits=1):
+        yield
 
 
 def _used(k: npt.ArrayLike, n: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:

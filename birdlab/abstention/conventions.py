@@ -54,7 +54,9 @@ class Conventions:
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
         problems = [
-            Problem("bad_value", repr(getattr(self, f.name)), "one of " + ", ".join(get_args(hints[f.name])), key=f.name)
+            Problem(
+                "bad_value", repr(getattr(self, f.name)), "one of " + ", ".join(get_args(hints[f.name])), key=f.name
+            )
             for f in fields(self)
             if getattr(self, f.name) not in get_args(hints[f.name])
         ]

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from birdlab.demo.frames import FAR_PX, Labelled, session_frames
+from birdlab.demo.identify import write_identification
 from birdlab.demo.paint import HEIGHT, WIDTH, stream
 from birdlab.demo.scenes import COMPLETE_SESSION, SESSIONS, VERSION, Session
 from birdlab.errors import DataError, Problem
@@ -31,6 +32,7 @@ SECOND_SESSIONS = ("glade-a", "orchard-a", "pines-a")
 #: The file that is written last and says that the study is whole.
 MARKER = "made.json"
 
+_FILES = ("labels.json", "second_labels.json", "truth.json")
 _QUALITY = 80
 _FIRST_DAY = datetime(2001, 5, 1, 7, 0, 0)
 
@@ -52,7 +54,8 @@ def make_study(out: Path) -> None:
     Written are ``frames/<session>/<frame>.jpg`` (3840×2160, with the time of the made recording as EXIF), ``labels.json``
     (COCO with masks; ``session``, ``site``, ``frame`` and ``time_s`` per image, empty frames listed without annotations),
     ``second_labels.json`` (the same for three sessions by a made second observer), ``truth.json`` (what was planted, and
-    in which birds) and last ``made.json``. The pixels depend on nothing but the generator's version; the bytes of the
+    in which birds), ``abstention/`` (photographs to identify, without pixels: see :mod:`birdlab.demo.identify`) and last
+    ``made.json``. The pixels depend on nothing but the generator's version; the bytes of the
     JPEG files may differ from one encoder to the next.
 
     Args:
@@ -85,8 +88,9 @@ def _write_study(out: Path) -> None:
         _coco("A second observer of three sessions, made by birdlab.", second, _second_opinion),
     )
     _write_json(out / "truth.json", _planted(parts))
+    to_identify = write_identification(out)
     sizes = {name: size for part in parts for name, size in part.sizes.items()}
-    sizes |= {name: (out / name).stat().st_size for name in ("labels.json", "second_labels.json", "truth.json")}
+    sizes |= {name: (out / name).stat().st_size for name in (*_FILES, *to_identify)}
     _write_json(out / MARKER, {"generator": "birdlab demo", "version": VERSION, "bytes": sizes})
 
 

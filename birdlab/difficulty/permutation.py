@@ -7,12 +7,13 @@ All models move together, which is what makes a maximum over models and factors 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from birdlab import stats
 
 Floats = npt.NDArray[np.float64]
 #: Permuted outcomes held at a time: bounds the memory, not the result.
@@ -113,7 +114,7 @@ def permuted_counts(
     member = groups.astype(np.float32)
     whole = bool(known.all())
     ks, ns = [], []
-    with one_thread():
+    with stats.one_thread():
         for rows in permutations(session, block, n_permutations=n_permutations, seed=seed):
             ks.append(_count(y, rows, member))
             if not whole:
@@ -159,18 +160,6 @@ def max_t(observed: Floats, null: npt.NDArray[np.floating]) -> list[float | None
     largest = ((null[:, usable] - mean[usable]) / sd[usable]).max(axis=1)
     found = iter([p_value(value, largest) for value in z.tolist()])
     return [next(found) if ok else None for ok in usable.tolist()]
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread for linear algebra inside the block: products this small only wait for one another."""
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        yield
-        return
-    with threadpool_limits(limits=1):
-        yield
 
 
 def _count(

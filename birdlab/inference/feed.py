@@ -43,8 +43,10 @@ def depth_for(batch: int, frame_bytes: int) -> int:
     return max(2, min(2 * batch, WAITING_BYTES // max(1, frame_bytes)))
 
 
-def batches(items: Iterable[tuple[str, np.ndarray]], size: int) -> Iterator[list[tuple[str, np.ndarray]]]:
-    """Consecutive items in groups of at most ``size`` whose images have one shape.
+def batches(
+    items: Iterable[tuple[str, np.ndarray]], size: int, *, one_shape: bool = True
+) -> Iterator[list[tuple[str, np.ndarray]]]:
+    """Consecutive items in groups of at most ``size``, whose images have one shape unless ``one_shape`` is false.
 
     >>> a, b = np.zeros((2, 2, 3)), np.zeros((3, 2, 3))
     >>> [[name for name, _ in group] for group in batches([("a", a), ("b", a), ("c", b)], 4)]
@@ -52,7 +54,7 @@ def batches(items: Iterable[tuple[str, np.ndarray]], size: int) -> Iterator[list
     """
     group: list[tuple[str, np.ndarray]] = []
     for name, image in items:
-        if group and (len(group) == size or image.shape != group[0][1].shape):
+        if group and (len(group) == size or (one_shape and image.shape != group[0][1].shape)):
             yield group
             group = []
         group.append((name, image))

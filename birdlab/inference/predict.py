@@ -13,7 +13,7 @@ import polars as pl
 from birdlab import schemas
 from birdlab.errors import BirdlabError, DataError, ParameterError, Problem
 from birdlab.inference.detector import Detector, class_map
-from birdlab.inference.timing import ShardTiming, speed_table
+from birdlab.inference.timing import NOTICES, ShardTiming, run_notices, speed_table
 from birdlab.inference.weights import Weights, find_weights
 from birdlab.inference.worker import PART, Worker
 from birdlab.progress import progress
@@ -27,7 +27,6 @@ log = logging.getLogger("birdlab")
 
 #: Part of the key of finished shards: raise it when the content of a part changes.
 VERSION = 1
-NOTICES = pl.Schema({"model": pl.String, "code": pl.String, "message": pl.String, "n": pl.Int64})
 
 
 def build(run: Run) -> dict[str, pl.DataFrame]:
@@ -190,32 +189,8 @@ def _collect(model: str, paths: list[Path]) -> dict[str, pl.DataFrame]:
         "predictions": schemas.validate("predictions", boxes),
         "failures": schemas.validate("failures", of["failure"].select(named, "frame_id", "stage", "message")),
         "speed": speed_table(model, timings),
-        "inference_notices": _notices(model, timings, of["failure"]),
+        "inference_notices": run_notices(model, timings, of["failure"]),
     }
-
-
-def _notices(model: str, timings: list[ShardTiming], failures: pl.DataFrame) -> pl.DataFrame:
-    rows: list[tuple[str, str, str, int]] = []
-    for remark in dict.fromkeys(remark for timing in timings for remark in timing.remarks):
-        rows.append((model, "setting", remark, sum(t.n_frames for t in timings if remark in t.remarks)))
-    dropped = sum(t.n_dropped for t in timings)
-    if dropped:
-        rows.append((model, "empty_boxes", "detections without area inside the frame were left out", dropped))
-    for stage, what in (("read", "frames could not be read"), ("predict", "frames made the model fail")):
-        n = failures.filter(pl.col("stage") == stage).height
-        if n:
-            rows.append((model, f"failed_{stage}", f"{what}; they have no predictions and are not counted as empty", n))
-    devices = list(dict.fromkeys(t.device for t in timings if t.n_frames))
-    if len(devices) > 1:
-        rows.append(
-            (
-                model,
-                "devices",
-                f"shards ran on {'; '.join(devices)}; the speed is that of the one with most frames",
-                len(devices),
-            )
-        )
-    return pl.DataFrame(rows, schema=NOTICES, orient="row")
 
 
 def _read_elsewhere(model: Model, run: Run, frames: pl.DataFrame) -> dict[str, pl.DataFrame]:

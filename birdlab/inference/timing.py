@@ -14,6 +14,7 @@ import polars as pl
 
 from birdlab import schemas
 
+NOTICES = pl.Schema({"model": pl.String, "code": pl.String, "message": pl.String, "n": pl.Int64})
 #: Batches run on the first readable frame before the clock starts; their output is thrown away.
 WARMUP_BATCHES = 2
 
@@ -85,3 +86,36 @@ def speed_table(model: str, timings: list[ShardTiming]) -> pl.DataFrame:
             }
         )
     return schemas.validate("speed", pl.DataFrame(rows, schema_overrides={"fps": pl.Float64}))
+
+
+def run_notices(
+    model: str, timings: list[ShardTiming], failures: pl.DataFrame, *, unit: str = "frames", made: str = "predictions"
+) -> pl.DataFrame:
+    """What was remarkable about running one model: settings that could not be kept, what failed, devices that changed.
+
+    Args:
+        model: name of the model.
+        timings: one per shard.
+        failures: one row per failed frame, ``stage`` read or predict.
+        unit: what is counted.
+        made: what a failed frame has none of.
+
+    Returns:
+        Columns model, code, message, n.
+    """
+    rows: list[tuple[str, str, str, int]] = []
+    for remark in dict.fromkeys(remark for timing in timings for remark in timing.remarks):
+        rows.append((model, "setting", remark, sum(t.n_frames for t in timings if remark in t.remarks)))
+    dropped = sum(t.n_dropped for t in timings)
+    if dropped:
+        rows.append((model, "empty_boxes", "detections without area inside the frame were left out", dropped))
+    for stage, what in (("read", f"{unit} could not be read"), ("predict", f"{unit} made the model fail")):
+        n = failures.filter(pl.col("stage") == stage).height
+        if n:
+            message = f"{what}; they have no {made} and are not counted as empty"
+            rows.append((model, f"failed_{stage}", message, n))
+    devices = list(dict.fromkeys(t.device for t in timings if t.n_frames))
+    if len(devices) > 1:
+        message = f"shards ran on {'; '.join(devices)}; the speed is that of the one with most {unit}"
+        rows.append((model, "devices", message, len(devices)))
+    return pl.DataFrame(rows, schema=NOTICES, orient="row")

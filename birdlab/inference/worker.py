@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,9 @@ from birdlab.inference.detector import Boxes, Detector, PredictError
 from birdlab.inference.feed import ahead, batches, depth_for
 from birdlab.inference.timing import WARMUP_BATCHES, ShardTiming
 
+T = TypeVar("T")
+#: Frames that gave nothing: what failed (read or predict) and why.
+Failures = dict[str, tuple[str, str]]
 #: Columns of a part: one row per detection, per failed frame, and one with the shard's times.
 PART = pl.Schema(
     {
@@ -51,7 +54,7 @@ class Worker:
         from birdlab.readers.pixels import iter_frames
 
         self._detector, self._kept, self._batch = detector, kept, batch
-        self._n_warmup = _warm_up(detector, batch, iter_frames(todo, media))
+        self._n_warmup = warm_up(detector.predict, batch, iter_frames(todo, media))
         pixels = todo.select((pl.col("width_px").cast(pl.Int64) * pl.col("height_px")).max()).item() or 0
         self._feed = ahead(iter_frames(todo, media), depth_for(self._batch, 3 * pixels))
 
@@ -66,11 +69,12 @@ class Worker:
             detector.device, detector.imgsz, detector.precision, self._batch, remarks=list(detector.remarks)
         )
         timing.n_warmup, self._n_warmup = self._n_warmup, 0
-        failures: dict[str, tuple[str, str]] = {}
+        failures: Failures = {}
         found: dict[str, Boxes] = {}
         started = time.perf_counter()
-        for group in batches(self._readable([frame_id for frame_id, _ in payload], failures), self._batch):
-            for frame_id, boxes, seconds in self._detect(group, failures):
+        frames = readable(self._feed, [frame_id for frame_id, _ in payload], failures)
+        for group in batches(frames, self._batch):
+            for frame_id, (boxes, seconds) in ask(self._detect, group, failures):
                 found[frame_id] = boxes
                 timing.model_s += seconds
         timing.end_to_end_s = time.perf_counter() - started
@@ -78,38 +82,15 @@ class Worker:
         timing.n_dropped = sum(boxes.n_dropped for boxes in found.values())
         return self._part(payload, found, failures, timing)
 
-    def _readable(self, frame_ids: list[str], failures: dict[str, tuple[str, str]]) -> Iterator[tuple[str, np.ndarray]]:
-        for frame_id in frame_ids:
-            # A shard that another process has finished meanwhile is passed over.
-            image = next((image for came, image in self._feed if came == frame_id), None)
-            if image is None:
-                raise RuntimeError(f"frame {frame_id} was never read")
-            if isinstance(image, DataError):
-                failures[frame_id] = ("read", _one_line(image))
-            else:
-                yield frame_id, image
-
-    def _detect(
-        self, group: list[tuple[str, np.ndarray]], failures: dict[str, tuple[str, str]]
-    ) -> Iterator[tuple[str, Boxes, float]]:
-        try:
-            made = self._detector.predict([image for _, image in group])
-        except PredictError as error:
-            if len(group) == 1:
-                failures[group[0][0]] = ("predict", _one_line(error))
-                return
-            # One bad frame must not cost the others of its batch.
-            for one in group:
-                yield from self._detect([one], failures)
-            return
-        for (frame_id, _), boxes in zip(group, made.boxes, strict=True):
-            yield frame_id, boxes, made.network_s / len(group)
+    def _detect(self, images: list[np.ndarray]) -> list[tuple[Boxes, float]]:
+        made = self._detector.predict(images)
+        return [(boxes, made.network_s / len(images)) for boxes in made.boxes]
 
     def _part(
         self,
         payload: list[list[str]],
         found: dict[str, Boxes],
-        failures: dict[str, tuple[str, str]],
+        failures: Failures,
         timing: ShardTiming,
     ) -> pl.DataFrame:
         rows: list[dict[str, Any]] = []
@@ -142,7 +123,41 @@ def _box_rows(frame_id: str, boxes: Boxes, kept: dict[int, str]) -> Iterator[dic
         }
 
 
-def _warm_up(detector: Detector, batch: int, frames: Iterator[tuple[str, np.ndarray | DataError]]) -> int:
+def readable(
+    feed: Iterator[tuple[str, np.ndarray | DataError]], wanted: list[str], failures: Failures
+) -> Iterator[tuple[str, np.ndarray]]:
+    """The images of ``wanted`` from a feed in the same order; one that cannot be read goes to ``failures``."""
+    for name in wanted:
+        # A shard that another process has finished meanwhile is passed over.
+        image = next((image for came, image in feed if came == name), None)
+        if image is None:
+            raise RuntimeError(f"{name} was never read")
+        if isinstance(image, DataError):
+            failures[name] = ("read", one_line(image))
+        else:
+            yield name, image
+
+
+def ask(
+    model: Callable[[list[np.ndarray]], list[T]], group: list[tuple[str, np.ndarray]], failures: Failures
+) -> Iterator[tuple[str, T]]:
+    """What ``model`` says of each image of a batch; one that it fails on goes to ``failures``."""
+    try:
+        said = model([image for _, image in group])
+    except PredictError as error:
+        if len(group) == 1:
+            failures[group[0][0]] = ("predict", one_line(error))
+            return
+        # One bad frame must not cost the others of its batch.
+        for one in group:
+            yield from ask(model, [one], failures)
+        return
+    yield from zip((name for name, _ in group), said, strict=True)
+
+
+def warm_up(
+    model: Callable[[list[np.ndarray]], Any], batch: int, frames: Iterator[tuple[str, np.ndarray | DataError]]
+) -> int:
     """Run the first readable frame as whole batches whose output is thrown away; returns how many frames that were."""
     image = next((image for _, image in frames if isinstance(image, np.ndarray)), None)
     if image is None:
@@ -150,7 +165,7 @@ def _warm_up(detector: Detector, batch: int, frames: Iterator[tuple[str, np.ndar
     done = 0
     for _ in range(WARMUP_BATCHES):
         try:
-            detector.predict([image] * batch)
+            model([image] * batch)
         except PredictError:
             # It will fail again in its own place, and be counted there.
             return done
@@ -158,7 +173,8 @@ def _warm_up(detector: Detector, batch: int, frames: Iterator[tuple[str, np.ndar
     return done
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """An error as one line of at most 500 characters, without the file that a failed frame names anyway."""
     if isinstance(error, BirdlabError) and error.problems:
         error = BirdlabError(replace(error.problems[0], file=None))
     return " ".join(str(error).split())[:500] or type(error).__name__

@@ -73,6 +73,7 @@ TABLES = (
         may("species", S, "true species"),
         may("max_species", F, "m: largest species probability; null where the model names none"),
         may("top_species", S, "that species"),
+        may("top_species_genus", S, "its genus"),
         may("max_genus", F, "M: largest genus probability, the sum over its species"),
         may("top_genus", S, "that genus"),
         may("species_right", B, "top_species is the truth; null when unanswerable"),
