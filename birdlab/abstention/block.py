@@ -1,6 +1,6 @@
 """A block of rows at a time: leaf probabilities in, per-image numbers out. The only code that touches the matrix.
 
-A block is at most :data:`ROWS` rows, so that it stays in the cache and a matrix of any size needs a few megabytes.
+A block is at most :func:`block_rows` rows, so that it stays in the cache and a matrix of any size needs a few megabytes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,17 @@ import numpy as np
 from birdlab.abstention.leaf import Fronts, Levels, best_in, fronts, listed_fronts
 from birdlab.abstention.tree import Tree
 
-#: Rows of a block; rows moved into leaf order at once.
-ROWS, MOVED = 256, 32
+#: Rows and numbers of a block, at most; rows moved into leaf order at once.
+ROWS, NUMBERS, MOVED = 256, 2**20, 32
+
+
+def block_rows(width: int) -> int:
+    """Rows of a block of a matrix of this width: 256, fewer (in steps of 32) where a row is long.
+
+    >>> block_rows(3_442), block_rows(11_000), block_rows(100_000)
+    (256, 64, 32)
+    """
+    return max(MOVED, min(ROWS, NUMBERS // max(1, width) // MOVED * MOVED))
 
 
 class LeafOrder:
@@ -30,7 +39,7 @@ class LeafOrder:
         self.tree, self.cv2 = tree, cv2
         n = len(tree.columns)
         if not tree.in_order:
-            self.leaves = np.empty((ROWS, n), dtype)
+            self.leaves = np.empty((block_rows(len(tree.labels)), n), dtype)
             self.turned = np.empty((len(tree.labels), MOVED), dtype)
             self.picked = np.empty((n, MOVED), dtype)
 
@@ -169,7 +178,7 @@ class Measure:
     def _entropy(self, leaves: np.ndarray, sums: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """-sum c p ln(c p) = c (-sum p ln p) - c ln(c) sum p, in nats, over the leaves."""
         if self._logs is None or self._logs.shape[1] != leaves.shape[1] or self._logs.dtype != leaves.dtype:
-            self._logs = np.empty((ROWS, leaves.shape[1]), leaves.dtype)
+            self._logs = np.empty((block_rows(len(self.tree.labels)), leaves.shape[1]), leaves.dtype)
         logs = self._logs[: len(leaves)]
         np.maximum(leaves, np.finfo(leaves.dtype).tiny, out=logs)
         np.log(logs, out=logs)

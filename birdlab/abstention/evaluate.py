@@ -128,11 +128,17 @@ def evaluate(columns: pl.DataFrame, conventions: Conventions, draws: Draws, *, r
         curves[name] = curve
     for name in ACCURACIES:
         numbers[name] = _accuracy(columns, name, draws)
-    missing = columns["is_missing_species"].to_numpy()[answerable]
-    numbers["missing_species"] = _mean(
-        missing, draws, answerable, method="true species not among the names", none=_NO[True]
-    )
+    numbers["missing_species"] = _missing(columns, draws, answerable)
     return Evaluated(model, numbers, curves)
+
+
+def _missing(columns: pl.DataFrame, draws: Draws, answerable: np.ndarray) -> Number:
+    """Share of the answerable photographs whose species the model has no name for."""
+    method = "true species not among the names"
+    if columns.height and columns["is_missing_species"].is_null().all():
+        return Number(None, method=method, reason="which names the model has is not known from lists of a few")
+    missing = columns["is_missing_species"].fill_null(False).to_numpy()[answerable]
+    return _mean(missing, draws, answerable, method=method, none=_NO[True])
 
 
 def _is_partial(columns: pl.DataFrame) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from birdlab.abstention.block import ROWS, LeafOrder, Measure, Truth
+from birdlab.abstention.block import LeafOrder, Measure, Truth, block_rows
 from birdlab.abstention.columns_frame import Collected, TruthArrays, columns_frame
 from birdlab.abstention.range_map import RangeMap
 from birdlab.abstention.row_checks import RowChecks
@@ -103,7 +103,7 @@ def wide_columns(
 def _blocks(
     chunks: Chunks, place: np.ndarray | None, width: int, source: str | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(items, their rows): at most :data:`ROWS` at a time, in float32 or float64, without rows that are no item's."""
+    """(items, their rows): a block at a time, in float32 or float64, without rows that are no item's."""
     for number, whole in chunks:
         number, whole = np.asarray(number), np.asarray(whole)
         if whole.ndim != 2 or whole.shape[1] != width:
@@ -115,10 +115,11 @@ def _blocks(
                 whole, at = whole[at >= 0], at[at >= 0]
         else:
             at = number
-        for first in range(0, len(whole), ROWS):
-            block = whole[first : first + ROWS]
+        size = block_rows(width)
+        for first in range(0, len(whole), size):
+            block = whole[first : first + size]
             yield (
-                at[first : first + ROWS],
+                at[first : first + size],
                 block if block.dtype.kind == "f" and block.dtype.itemsize > 2 else np.float32(block),
             )
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from birdlab.abstention.block import block_rows
 from birdlab.abstention.hierarchy import Options, wide_columns
 from birdlab.abstention.tree import Tree
 from birdlab.errors import DataError, Problem
@@ -69,7 +70,7 @@ def pooled(
     """Per-image columns of observations: mean probability over the photographs of each.
 
     Args:
-        scores: with ``model``, ``labels`` and ``chunks(rows)``; see ``WideScores``.
+        scores: with ``model``, ``labels`` and ``chunks(rows, size)``; see ``WideScores``.
         tree: of its labels.
         items: with item_id, observation_id, is_answerable, genus, species.
         rows: row of the matrix of every item, (N,); by default item i is row i.
@@ -111,7 +112,7 @@ def pooled_chunks(
     """(groups, mean probabilities) of rows of a matrix, a bounded number of groups at a time.
 
     Args:
-        scores: with ``labels`` and ``chunks(rows)``.
+        scores: with ``labels`` and ``chunks(rows, size)``.
         rows: rows of the matrix, (N,), each once.
         group: 0..G-1 of every row, (N,).
         normalise: divide every row by its sum first.
@@ -132,7 +133,7 @@ def pooled_chunks(
         mine = place[group] >= 0
         sums = waiting[: len(batch)]
         sums.fill(0)
-        for number, block in scores.chunks(rows[mine]):
+        for number, block in scores.chunks(rows[mine], size=block_rows(len(scores.labels))):
             to = place[group[np.searchsorted(rows, number)]]
             _add(sums, to, block, normalise)
         sums /= np.bincount(place[group[mine]], minlength=len(batch))[:, None]

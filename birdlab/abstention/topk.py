@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from birdlab.abstention.block import ROWS
+from birdlab.abstention.block import block_rows
 from birdlab.abstention.hierarchy import Options, wide_columns
 from birdlab.abstention.tree import Tree
 from birdlab.errors import DataError, ParameterError, Problem
@@ -93,8 +93,9 @@ def topk_chunks(frame: pl.DataFrame, tree: Tree, item_ids: pl.Series) -> Iterato
     item, column = found["item"].to_numpy(), found["column"].to_numpy()
     p = found["probability"].to_numpy()
     present = np.unique(item)
-    for start in range(0, len(present), ROWS):
-        at = present[start : start + ROWS]
+    size = block_rows(len(tree.labels))
+    for start in range(0, len(present), size):
+        at = present[start : start + size]
         low, high = np.searchsorted(item, [at[0], at[-1] + 1])
         block = np.zeros((len(at), len(tree.labels)))
         block[np.searchsorted(at, item[low:high]), column[low:high]] = p[low:high]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import polars as pl
@@ -10,7 +10,6 @@ import polars as pl
 from birdlab.chapters.common import table_of, with_ends
 from birdlab.report.table import Col
 
-REASONS = ("vocalization", "angle", "quality", "other", "none")
 AREAS = ("ua_a", "ig", "auc_a_species", "auc_a_genus", "auc_ua_genus")
 AREA_COLUMNS = {
     "model": Col("Model", kind="text"),
@@ -24,51 +23,25 @@ AREA_COLUMNS = {
 ACCURACIES = ("a_species_accuracy", "a_genus_accuracy", "ua_genus_accuracy", "within_genus_accuracy")
 ACCURACY_COLUMNS = {
     "model": Col("Model", kind="text"),
-    "a_species_accuracy": Col("Species", "answerable, %", "up", kind="percent"),
-    "a_species_accuracy_gain": Col("over chance", "points", kind="percent"),
-    "a_genus_accuracy": Col("Genus", "answerable, %", "up", kind="percent"),
-    "a_genus_accuracy_gain": Col("over chance", "points", kind="percent"),
-    "ua_genus_accuracy": Col("Genus", "unanswerable, %", "up", kind="percent"),
-    "ua_genus_accuracy_gain": Col("over chance", "points", kind="percent"),
-    "within_genus_accuracy": Col("Within genus", "%", "up", kind="percent"),
-    "within_genus_accuracy_gain": Col("over chance", "points", kind="percent"),
+    "a_species_accuracy": Col("Species", "A, %", "up", kind="percent"),
+    "a_species_accuracy_gain": Col("+", "over chance", kind="percent"),
+    "a_genus_accuracy": Col("Genus", "A, %", "up", kind="percent"),
+    "a_genus_accuracy_gain": Col("+", "over chance", kind="percent"),
+    "ua_genus_accuracy": Col("Genus", "UA, %", "up", kind="percent"),
+    "ua_genus_accuracy_gain": Col("+", "over chance", kind="percent"),
+    "within_genus_accuracy": Col("In genus", "A, %", "up", kind="percent"),
+    "within_genus_accuracy_gain": Col("+", "over chance", kind="percent"),
     "ig": Col("IG", better="up"),
     "ua_a": Col("UA/A", better="up"),
 }
-REASON_COLUMNS = {
-    "model": Col("Model", kind="text"),
-    "true_reason": Col("True reason", kind="text"),
-    "n": Col("Photographs", kind="int"),
-    "rate": Col("Declined", "%, whatever the reason", kind="percent"),
-    "right": Col("Right reason", "% of declined", "up", kind="percent"),
-    "both": Col("Declined, right reason", "% of all", "up", kind="percent"),
-}
-PROMPT_COLUMNS = {
-    "model": Col("Model", kind="text"),
-    "prompts": Col("Prompts", kind="text"),
-    "n_prompts": Col("n", kind="int"),
-    "mean": Col("Declined", "mean, %", kind="percent"),
-    "sd": Col("SD", "points", kind="percent"),
-    "min": Col("Min", "%", kind="percent"),
-    "max": Col("Max", "%", kind="percent"),
-    "difference": Col("With permission", "points, paired", kind="percent"),
-}
-EXAMPLE_COLUMNS = {
-    "item_id": Col("Photograph", kind="text"),
-    "model": Col("Model", kind="text"),
-    "truth": Col("Truth", kind="text"),
-    "text": Col("What it said", kind="text"),
-    "read_as": Col("Read as", kind="text"),
-}
-_MOST_TEXT = 240
 #: Slices of the accuracy table: (group, level) -> words under the model's name.
 _SLICES = {
     ("all", "all"): "as given",
     ("variant", "range_map"): "with the range map",
     ("variant", "observation"): "per observation",
-    ("contamination", "contaminated"): "sources it was trained on",
-    ("contamination", "clean"): "sources it was not trained on",
-    ("contamination", "unknown"): "sources unknown to its card",
+    ("contamination", "contaminated"): "trained-on sources",
+    ("contamination", "clean"): "other sources",
+    ("contamination", "unknown"): "sources of unknown use",
 }
 _ASKED = {
     "n_answerable": "Answerable",
@@ -199,91 +172,13 @@ def accuracies(metrics: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
                 continue
             row = _cells(metrics, name, names, group=group, level=level)
             n = number_of(metrics, "a_species_accuracy", name, group=group, level=level)["n"] or 0
-            row |= {"model_note": f"{words}, {n:,} answerable", "slice": level}
-            for a in ACCURACIES:  # a gain is undefined for the reason that its accuracy is
+            row |= {"model_note": f"{words}, n {n:,}", "slice": level}
+            for a in ACCURACIES:  # the interval of a gain is that of its accuracy, moved by chance
+                row[f"{a}_gain_lo"] = row[f"{a}_gain_hi"] = None
                 if f"{a}_reason" in row:
                     row[f"{a}_gain_reason"] = row[f"{a}_reason"]
             rows.append(row)
     return table_of(rows, ["model", "model_note", "slice", *with_ends(names)], text=("model", "model_note", "slice"))
-
-
-def reason_table(reasons: pl.DataFrame, prompts: dict[str, str]) -> pl.DataFrame:
-    """Abstention by true reason of each model that answers in words, at the prompt that is scored.
-
-    Args:
-        reasons: table ``abstention_reasons``.
-        prompts: model -> its scored prompt.
-    """
-    rows = []
-    for r in reasons.to_dicts():
-        if prompts.get(r["model"]) != r["prompt_id"] or not r["n"] or r["true_reason"] == "unknown":
-            continue
-        row = {
-            "model": r["model"],
-            "model_note": f"prompt {r['prompt_id']}",
-            "true_reason": r["true_reason"],
-            "n": r["n"],
-        }
-        columns = {"rate": "rate_species_level", "right": "p_right_reason", "both": "joint"}
-        for to, of in columns.items():
-            row |= {to: r[of], f"{to}_lo": r[f"{of}_lo"], f"{to}_hi": r[f"{of}_hi"], f"{to}_reason": r["reason"]}
-        rows.append(row)
-    names = ["model", "model_note", "true_reason", "n", *with_ends(["rate", "right", "both"])]
-    return table_of(rows, names, text=("model", "model_note", "true_reason"))
-
-
-def confusion_frame(confusion: pl.DataFrame, prompts: dict[str, str]) -> pl.DataFrame:
-    """The reasons given at the scored prompt: model, true_reason, given_reason, share, n."""
-    scored = pl.DataFrame(
-        {"model": list(prompts), "prompt_id": list(prompts.values())},
-        schema={"model": pl.String, "prompt_id": pl.String},
-    )
-    rows = confusion.join(scored, on=["model", "prompt_id"], how="semi")
-    rows = rows.filter(pl.col("true_reason").is_in([r for r in REASONS if r != "none"]))
-    used = rows.group_by("true_reason").agg(pl.col("n").sum())
-    rows = rows.join(used.filter(pl.col("n") > 0), on="true_reason", how="semi", maintain_order="left")
-    return rows.select("model", "true_reason", pl.col("given").alias("given_reason"), "share", "n")
-
-
-def prompt_frame(rates: pl.DataFrame) -> pl.DataFrame:
-    """Abstention rate per prompt over all photographs: model, prompt_id, permits_abstention, rate, lo, hi, n."""
-    rows = rates.filter(pl.col("among") == "all")
-    return rows.select(
-        "model",
-        "prompt_id",
-        "permits_abstention",
-        "rate",
-        pl.col("rate_lo").alias("lo"),
-        pl.col("rate_hi").alias("hi"),
-        "n",
-    )
-
-
-def prompt_table(metrics: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
-    """Mean, sd, min and max of the abstention rate over prompts, and what permission adds."""
-    words = {"permitted": "may decline", "not_permitted": "no permission", "all": "all"}
-    rows = []
-    for name in models:
-        for level, said in words.items():
-            mean = number_of(metrics, "abstention_rate_mean", name, group="prompts", level=level)
-            if mean["n"] is None or (
-                level == "all" and rows and rows[-1]["n_prompts"] == mean["n"] and rows[-1]["model"] == name
-            ):
-                continue
-            row: dict[str, Any] = {"model": name, "prompts": said, "n_prompts": mean["n"]}
-            for k in ("mean", "sd", "min", "max"):
-                found = number_of(metrics, f"abstention_rate_{k}", name, group="prompts", level=level)
-                row |= {k: found["value"], f"{k}_reason": found["reason"]}
-            gain = number_of(metrics, "abstention_rate_difference", name, group="prompts", level="permission")
-            shown = level == "all" or gain["value"] is None
-            row |= {"difference": gain["value"] if shown else None, "difference_lo": gain["lo"] if shown else None}
-            row |= {
-                "difference_hi": gain["hi"] if shown else None,
-                "difference_reason": gain["reason"] or "see the row of all prompts",
-            }
-            rows.append(row)
-    names = ["model", "prompts", "n_prompts", "mean", "sd", "min", "max", *with_ends(["difference"])]
-    return table_of(rows, names, text=("model", "prompts"))
 
 
 def across_frame(metrics: pl.DataFrame, cards: dict[str, tuple[str | None, float | None]]) -> pl.DataFrame:
@@ -305,72 +200,47 @@ def across_frame(metrics: pl.DataFrame, cards: dict[str, tuple[str | None, float
     return pl.DataFrame(rows, schema={**types, **numbers})
 
 
-def examples(answers: pl.DataFrame, items: pl.DataFrame, prompts: dict[str, str], *, each: int) -> pl.DataFrame:
-    """Answerable photographs that were declined, and answers that could not be read, as they were said.
+def sweep_table(sweep: pl.DataFrame, models: Sequence[str], speaking: Collection[str] = ()) -> pl.DataFrame:
+    """Areas under every other choice, a column per model: first as printed, then one choice changed at a time.
 
     Args:
-        answers, items: tables of those names.
-        prompts: model -> its scored prompt.
-        each: of either kind and model, at most; taken in the order of item_id, one per genus before a second.
+        sweep: table ``abstention_sweep``.
+        models: of the recipe.
+        speaking: those that answer in words; what they, or the others, cannot have is said in one way.
 
     Returns:
-        item_id, model, truth, text (cut after 240 characters), read_as.
+        measure, choice, and a column per model with its reason. A choice that changes no model is not listed.
     """
-    truth = items.filter("is_answerable").select("item_id", "genus", pl.col("species").alias("truth"))
-    rows = answers.join(truth, on="item_id", how="inner").sort("model", "item_id")
-    decision = pl.col("decision").cast(pl.String)
-    parts = []
-    for name, prompt in prompts.items():
-        mine = rows.filter((pl.col("model") == name) & (pl.col("prompt_id") == prompt))
-        for kind in ("abstain", "unparsed"):
-            found = mine.filter(decision == kind).with_columns(pl.int_range(pl.len()).over("genus").alias("turn"))
-            parts.append(found.sort("turn", "item_id", maintain_order=True).head(each))
-    chosen = pl.concat(parts) if parts else rows.head(0)
-    cut = (
-        pl.when(pl.col("text").str.len_chars() > _MOST_TEXT)
-        .then(pl.col("text").str.head(_MOST_TEXT) + "…")
-        .otherwise("text")
-    )
-    said = pl.when(cut.str.strip_chars() == "").then(pl.lit("(nothing)")).otherwise(cut)
-    why = pl.col("reasons").list.join(", ")
-    read = pl.concat_str(
-        decision, pl.when(why != "").then(pl.lit(": ") + why).otherwise(pl.lit("")), pl.lit(" ("), "method", pl.lit(")")
-    )
-    return chosen.select("item_id", "model", "truth", said.alias("text"), read.alias("read_as"))
-
-
-def wrongly_frame(answers: pl.DataFrame, items: pl.DataFrame, prompts: dict[str, str]) -> pl.DataFrame:
-    """Share of answerable photographs declined outright, by genus and model: genus, model, rate, n."""
-    truth = items.filter("is_answerable").select("item_id", "genus")
-    scored = pl.DataFrame(
-        {"model": list(prompts), "prompt_id": list(prompts.values())},
-        schema={"model": pl.String, "prompt_id": pl.String},
-    )
-    rows = answers.join(scored, on=["model", "prompt_id"], how="semi").join(truth, on="item_id", how="inner")
-    declined = (pl.col("decision").cast(pl.String) == "abstain").cast(pl.Float64)
-    return (
-        rows.group_by("genus", "model")
-        .agg(declined.mean().alias("rate"), pl.len().cast(pl.Int64).alias("n"))
-        .sort("genus", "model")
-    )
-
-
-def sweep_table(sweep: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
-    """Areas under every choice, a column per model: measure, choice, one column per model with its reason."""
-    keep = sweep.filter(pl.col("measure").is_in(list(_MEASURES)))
     rows: list[dict[str, Any]] = []
-    for (measure, option, choice), part in keep.group_by("measure", "option", "choice", maintain_order=True):
-        at = {r["model"]: r for r in part.to_dicts()}
-        row: dict[str, Any] = {"measure": _MEASURES[str(measure)], "choice": f"{option} = {choice}"}
-        base = [r for r in at.values() if r["delta"] == 0.0]
-        row["choice_note"] = None if len(base) < len([r for r in at.values() if r["area"] is not None]) else "no change"
-        for name in models:
-            r = at.get(name)
-            row |= {name: r["area"] if r else None, f"{name}_reason": (r["reason"] if r else None) or "not measured"}
-        rows.append(row)
-    return table_of(rows, ["measure", "choice", "choice_note", *models], text=("measure", "choice", "choice_note"))
+    for measure, words in _MEASURES.items():
+        part = sweep.filter(pl.col("measure") == measure)
+        base = {
+            r["model"]: r for r in part.filter(pl.col("delta") == 0.0).unique("model", maintain_order=True).to_dicts()
+        }
+        rows.append(_sweep_row(words, "as printed", base, models, speaking))
+        for (option, choice), few in part.group_by("option", "choice", maintain_order=True):
+            at = {r["model"]: r for r in few.to_dicts()}
+            if all(r["delta"] == 0.0 for r in at.values()):
+                continue
+            rows.append(_sweep_row(words, f"{option} = {choice}", at, models, speaking))
+    return table_of(rows, ["measure", "choice", *models], text=("measure", "choice"))
 
 
+def _sweep_row(
+    measure: str, choice: str, at: dict[str, dict[str, Any]], models: Sequence[str], speaking: Collection[str]
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"measure": measure, "choice": choice}
+    for name in models:
+        found = at.get(name)
+        row[name] = found["area"] if found else None
+        row[f"{name}_reason"] = _NO_PROBABILITY if name in speaking else _NOTHING_SAID
+        if found is None:
+            row[f"{name}_reason"] = "not measured"
+    return row
+
+
+_NO_PROBABILITY = "an answer in words carries no such number"
+_NOTHING_SAID = "a classifier states no confidence and never declines"
 _MEASURES = {"ua_a": "UA/A", "ig": "IG", "calibration_a_species": "A-species"}
 
 
@@ -385,3 +255,6 @@ def scored_prompts(notices: pl.DataFrame) -> dict[str, str]:
     """Model -> the prompt whose answers are scored, as the builder of the inputs noted it."""
     rows = notices.filter(pl.col("code") == "prompt")
     return {r["model"]: r["message"].removeprefix("scored prompt: ") for r in rows.to_dicts()}
+
+
+ASKED_COLUMNS = {"what": Col("What", kind="text"), "n": Col("n", kind="int")}

@@ -93,7 +93,7 @@ def first_screen(record: Mapping[str, Any], chapters: Sequence[Chapter], hues: M
             el(
                 "p",
                 el("b", "Made data."),
-                " The pictures were drawn by a program, not recorded; every number here describes them, not birds.",
+                " A program made them, nothing was recorded; every number here describes what was made, not birds.",
                 cls="made",
             )
         )

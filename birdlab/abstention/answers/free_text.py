@@ -35,6 +35,7 @@ class Reading:
     edits: int = 0
     reasons: tuple[str, ...] = ()
     hedged: bool = False
+    declined: bool = False
     flags: set[str] = field(default_factory=set)
 
 
@@ -61,6 +62,7 @@ def read_text(text: str, lexicon: Lexicon, policy: Policy, *, asked: frozenset[s
     reading = Reading(hedged=phrases.HEDGE.search(plain) is not None)
     declined = phrases.DECLINED.search(plain) is not None
     refused = declined and phrases.DECLINED.search(phrases.UNCERTAIN.sub(" ", plain)) is not None
+    reading.declined = declined
     if mentions:
         _choose(reading, tokens, mentions, chains, weights, lexicon)
         if _HYBRID.search(plain) and reading.decision == "multiple":
@@ -69,7 +71,7 @@ def read_text(text: str, lexicon: Lexicon, policy: Policy, *, asked: frozenset[s
     _settle(reading, plain, declined, guessed, bool(mentions), policy)
     if many:
         reading.flags.add("many_names")
-    if reading.decision != "species" or reading.hedged or declined:
+    if reading.decision != "unparsed" and (reading.decision != "species" or reading.hedged or declined):
         reading.reasons = why.reasons_in(plain)
         if reading.reasons == ("other",) and reading.decision not in ("abstain",):
             reading.reasons = ()
@@ -169,10 +171,10 @@ def _weight(left: str, right: str, tokens: Sequence[Token], mention: Mention) ->
     after = tokens[mention.end] if mention.end < len(tokens) else None
     if after and after.sep == "-" and after.key in ("like", "sized", "shaped", "ish", "esque"):
         return DROPPED
-    if phrases.REFUSED_AFTER.match(right) or phrases.COMPARED_AFTER.match(right):
-        return DROPPED
     if phrases.WEAK_AFTER.match(right):
         return POSSIBLE
+    if phrases.REFUSED_AFTER.match(right) or phrases.COMPARED_AFTER.match(right):
+        return DROPPED
     left = phrases.NO_NEGATION.sub("surely", left)
     if phrases.LOOKS_LIKE.search(left) and not phrases.NEGATED.search(left):
         return POSSIBLE if phrases.WEAK.search(left) else STATED
@@ -208,7 +210,8 @@ def _choose(
     if best == FINAL and len({chains[k] for k in top}) > 1 and len({mentions[k].taxa for k in top}) > 1:
         top = [k for k in top if chains[k] == chains[top[-1]]]
     if len({chains[k] for k in top}) > 1 and len({mentions[k].taxa for k in top}) > 1:
-        title = _title(tokens, [mentions[k] for k in top], [chains[k] for k in top])
+        # A heading is the answer, but not a first guess of several that the answer then gives up.
+        title = None if reading.declined else _title(tokens, [mentions[k] for k in top], [chains[k] for k in top])
         top = [k for k in top if chains[k] == title] if title is not None else top
         if title is None:
             reading.flags.add("several_names")

@@ -17,13 +17,11 @@ MAX_WORDS = 8
 # Names that are everyday words, too: "swift flight", "its dark ruff", "ou" of French.
 EVERYDAY = frozenset(
     "ruff redhead hardhead whitehead yellowhead redthroat blackthroat silverbird rook merlin sora ou mao dodo tui kea emu "
-    "dives bias arses circus pampa penelope mino moho nok vini alle ara otis anas una pica knot brant star go apus grus "
-    "swift swallow quail crane rail snipe grouse chat tit booby lark stilt canary cardinal raptor monarch babbler hermit "
-    "sunbeam coronet comet inca brilliant jewel fairy diver darter courser noddy finch kite robin jay bunting falcon "
-    "crow starling bulbul racket sylph emerald sapphire ruby violet plume mountain leader pilot warbler sabre gem "
-    "firefinch sheartail thornbill metaltail queen king black blue green white yellow red bishop munia widow weaver "
-    "indigo turkey puffin creeper tyrant attila bar piping trumpeter screamer umbrella oxpecker honeyguide peep runner "
-    "rifleman coleto grandala plushcap goldenface pardusco harrier hobby guan hawk eagle owl dove gull goose duck".split()
+    "dives bias arses circus pampa penelope mino moho nok vini alle ara otis anas una pica knot brant star apus grus "
+    "swift swallow quail crane rail snipe grouse chat tit booby lark stilt canary cardinal raptor monarch hermit king "
+    "sunbeam coronet comet inca brilliant jewel fairy diver darter courser noddy kite jay racket emerald sapphire ruby "
+    "violet plume mountain leader pilot sabre gem bishop widow weaver indigo turkey creeper tyrant bar piping trumpeter "
+    "screamer umbrella peep runner rifleman".split()
 )
 
 

@@ -170,29 +170,15 @@ def nearest_epithet(word: str, known: dict[str, str]) -> tuple[str, int] | None:
     >>> nearest_epithet("minutila", {"minutilla": "Calidris minutilla", "minuta": "Calidris minuta"})
     ('Calidris minutilla', 1)
     """
+    from rapidfuzz.distance import Levenshtein  # edit distance alone: never a partial or weighted scorer
+
     limit = 2 if len(word) >= 8 else 1
-    near = [(d, e) for e in known if abs(len(e) - len(word)) <= limit and (d := edits_between(word, e, limit)) <= limit]
+    near = [(d, e) for e in known if (d := Levenshtein.distance(word, e, score_cutoff=limit)) <= limit]
     for allowed in range(1, limit + 1):
         hits = [e for d, e in near if d == allowed]
         if hits:
             return (known[hits[0]], allowed) if len(hits) == 1 else None
     return None
-
-
-def edits_between(a: str, b: str, limit: int) -> int:
-    """Levenshtein distance of two words; ``limit`` + 1 where it is larger than ``limit``.
-
-    >>> edits_between("trailii", "traillii", 2), edits_between("aestiva", "festiva", 1), edits_between("a", "xyz", 1)
-    (1, 2, 2)
-    """
-    row = list(range(len(b) + 1))
-    for i, char in enumerate(a, start=1):
-        last, row[0] = row[0], i
-        for j, other in enumerate(b, start=1):
-            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (char != other))
-        if min(row) > limit:
-            return limit + 1
-    return min(row[-1], limit + 1)
 
 
 def _abbreviated(tokens: Sequence[Token], i: int, found: Sequence[Mention], lexicon: Lexicon) -> Mention | None:
@@ -230,8 +216,13 @@ def _extended(tokens: Sequence[Token], mention: Mention, lexicon: Lexicon) -> Me
     known = word == tokens[mention.end - 1].key or word in lexicon.subspecies.get(mention.taxa[0], ())
     latin = raw.islower() and len(word) > 4 and _EPITHET.search(word) and _closes(tokens, at + 1)
     if known or at > mention.end or latin:
-        flags = tuple(dict.fromkeys((*mention.entry.flags, "trinomial")))
-        return replace(mention, end=at + 1, entry=mention.entry._replace(method="trinomial", flags=flags))
+        # Names of species and subspecies are unique within a genus (ICZN, art. 57): a subspecies whose name the list has
+        # as a species of that genus was raised to it.
+        raised = lexicon.epithets.get(tokens[mention.start].key, {}).get(word, mention.taxa[0])
+        more = ("trinomial",) if raised == mention.taxa[0] else ("raised", "trinomial")
+        flags = tuple(dict.fromkeys((*mention.entry.flags, *more)))
+        entry = mention.entry._replace(taxa=(raised,), method="trinomial", flags=flags)
+        return replace(mention, end=at + 1, entry=entry)
     return mention
 
 

@@ -43,7 +43,7 @@ FIELDS: dict[str, str] = {
     **dict.fromkeys("answerable is_answerable identifiable can_identify is_identifiable".split(), "answerable"),
 }
 _LABELS = sorted(
-    (k.replace("_", "[ _-]?") for k in FIELDS if k not in ("class", "score", "why", "because", "final")),
+    (k.replace("_", "[ _-]?") for k in FIELDS if k not in ("class", "score", "why", "because")),
     key=len,
     reverse=True,
 )

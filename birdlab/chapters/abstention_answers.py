@@ -1,0 +1,188 @@
+"""09_abstention: the tables of models that answer in words: reasons, prompts, what they said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from birdlab.chapters.abstention import number_of
+from birdlab.chapters.common import table_of, with_ends
+from birdlab.report.table import Col
+
+REASONS = ("vocalization", "angle", "quality", "other", "none")
+REASON_COLUMNS = {
+    "model": Col("Model", kind="text"),
+    "rate_vocalization": Col("Declined", "voice, %", kind="percent"),
+    "rate_angle": Col("Declined", "angle, %", kind="percent"),
+    "rate_quality": Col("Declined", "quality, %", kind="percent"),
+    "right_vocalization": Col("Right reason", "voice, % of declined", "up", kind="percent"),
+    "right_angle": Col("Right reason", "angle", "up", kind="percent"),
+    "right_quality": Col("Right reason", "quality", "up", kind="percent"),
+    "both_all": Col("Both", "% of all", "up", kind="percent"),
+}
+PROMPT_COLUMNS = {
+    "model": Col("Model", kind="text"),
+    "prompts": Col("Prompts", kind="text"),
+    "n_prompts": Col("n", kind="int"),
+    "mean": Col("Declined", "mean, %", kind="percent"),
+    "sd": Col("SD", "points", kind="percent"),
+    "min": Col("Min", "%", kind="percent"),
+    "max": Col("Max", "%", kind="percent"),
+    "difference": Col("With permission", "points, paired", kind="percent"),
+}
+EXAMPLE_COLUMNS = {
+    "item_id": Col("Photograph", kind="text"),
+    "model": Col("Model", kind="text"),
+    "truth": Col("Truth", kind="text"),
+    "text": Col("What it said", kind="text"),
+    "read_as": Col("Read as", kind="text"),
+}
+_MOST_TEXT = 240
+
+
+def reason_table(reasons: pl.DataFrame, prompts: dict[str, str]) -> pl.DataFrame:
+    """Abstention by true reason of each model that answers in words, at the prompt that is scored: a row per model.
+
+    Args:
+        reasons: table ``abstention_reasons``.
+        prompts: model -> its scored prompt.
+
+    Returns:
+        Columns of :data:`REASON_COLUMNS` with intervals; the number of photographs per reason in the note of the model.
+    """
+    names = [c for c in REASON_COLUMNS if c != "model"]
+    measures = {"rate": "rate_species_level", "right": "p_right_reason", "both": "joint"}
+    rows = []
+    for model, prompt in prompts.items():
+        mine = reasons.filter((pl.col("model") == model) & (pl.col("prompt_id") == prompt))
+        by = {r["true_reason"]: r for r in mine.to_dicts()}
+        n = ", ".join(f"{by[k]['n']} {k}" for k in (*REASONS[:4],) if k in by and by[k]["n"])
+        row: dict[str, Any] = {"model": model, "model_note": f"prompt {prompt}; {n or 'no reason is known'}"}
+        for name in names:
+            measure, _, reason = name.partition("_")
+            of, found = measures[measure], by.get(reason)
+            row |= {f"{name}{end}": found[f"{of}{end}"] if found else None for end in ("", "_lo", "_hi")}
+            row[f"{name}_reason"] = (found["reason"] if found else None) or "no photograph with this reason"
+        rows.append(row)
+    return table_of(rows, ["model", "model_note", *with_ends(names)])
+
+
+def confusion_frame(confusion: pl.DataFrame, prompts: dict[str, str]) -> pl.DataFrame:
+    """The reasons given at the scored prompt: model, true_reason, given_reason, share, n."""
+    scored = pl.DataFrame(
+        {"model": list(prompts), "prompt_id": list(prompts.values())},
+        schema={"model": pl.String, "prompt_id": pl.String},
+    )
+    rows = confusion.join(scored, on=["model", "prompt_id"], how="semi")
+    rows = rows.filter(pl.col("true_reason").is_in([r for r in REASONS if r != "none"]))
+    used = rows.group_by("true_reason").agg(pl.col("n").sum())
+    rows = rows.join(used.filter(pl.col("n") > 0), on="true_reason", how="semi", maintain_order="left")
+    return rows.select("model", "true_reason", pl.col("given").alias("given_reason"), "share", "n")
+
+
+def prompt_frame(rates: pl.DataFrame) -> pl.DataFrame:
+    """Abstention rate per prompt over all photographs: model, prompt_id, permits_abstention, rate, lo, hi, n."""
+    rows = rates.filter(pl.col("among") == "all")
+    return rows.select(
+        "model",
+        "prompt_id",
+        "permits_abstention",
+        "rate",
+        pl.col("rate_lo").alias("lo"),
+        pl.col("rate_hi").alias("hi"),
+        "n",
+    )
+
+
+def prompt_table(metrics: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
+    """Mean, sd, min and max of the abstention rate over prompts, and what permission adds."""
+    words = {"permitted": "may decline", "not_permitted": "no permission", "all": "all"}
+    rows = []
+    for name in models:
+        for level, said in words.items():
+            mean = number_of(metrics, "abstention_rate_mean", name, group="prompts", level=level)
+            if mean["n"] is None or (
+                level == "all" and rows and rows[-1]["n_prompts"] == mean["n"] and rows[-1]["model"] == name
+            ):
+                continue
+            row: dict[str, Any] = {"model": name, "prompts": said, "n_prompts": mean["n"]}
+            for k in ("mean", "sd", "min", "max"):
+                found = number_of(metrics, f"abstention_rate_{k}", name, group="prompts", level=level)
+                row |= {k: found["value"], f"{k}_reason": found["reason"]}
+            gain = number_of(metrics, "abstention_rate_difference", name, group="prompts", level="permission")
+            shown = level == "all" or gain["value"] is None
+            row |= {"difference": gain["value"] if shown else None, "difference_lo": gain["lo"] if shown else None}
+            row |= {
+                "difference_hi": gain["hi"] if shown else None,
+                "difference_reason": gain["reason"] or "see the row of all prompts",
+            }
+            rows.append(row)
+    names = ["model", "prompts", "n_prompts", "mean", "sd", "min", "max", *with_ends(["difference"])]
+    return table_of(rows, names, text=("model", "prompts"))
+
+
+def examples(answers: pl.DataFrame, items: pl.DataFrame, prompts: dict[str, str], *, each: int) -> pl.DataFrame:
+    """Answerable photographs that were declined, and answers that could not be read, as they were said.
+
+    Args:
+        answers, items: tables of those names.
+        prompts: model -> its scored prompt.
+        each: of either kind and model, at most; taken in the order of item_id, one per genus before a second.
+
+    Returns:
+        item_id, model, truth, text (cut after 240 characters), read_as.
+    """
+    truth = items.filter("is_answerable").select("item_id", "genus", pl.col("species").alias("truth"))
+    rows = answers.join(truth, on="item_id", how="inner").sort("model", "item_id")
+    decision = pl.col("decision").cast(pl.String)
+    parts = []
+    for name, prompt in prompts.items():
+        mine = rows.filter((pl.col("model") == name) & (pl.col("prompt_id") == prompt))
+        for kind in ("abstain", "unparsed"):
+            found = mine.filter(decision == kind).with_columns(pl.int_range(pl.len()).over("genus").alias("turn"))
+            parts.append(found.sort("turn", "item_id", maintain_order=True).head(each))
+    chosen = pl.concat(parts) if parts else rows.head(0)
+    cut = (
+        pl.when(pl.col("text").str.len_chars() > _MOST_TEXT)
+        .then(pl.col("text").str.head(_MOST_TEXT) + "…")
+        .otherwise("text")
+    )
+    said = pl.when(cut.str.strip_chars() == "").then(pl.lit("(nothing)")).otherwise(cut)
+    why = pl.col("reasons").list.join(", ")
+    read = pl.concat_str(
+        decision, pl.when(why != "").then(pl.lit(": ") + why).otherwise(pl.lit("")), pl.lit(" ("), "method", pl.lit(")")
+    )
+    return chosen.select("item_id", "model", "truth", said.alias("text"), read.alias("read_as"))
+
+
+def wrongly_frame(answers: pl.DataFrame, items: pl.DataFrame, prompts: dict[str, str]) -> pl.DataFrame:
+    """Share of answerable photographs declined outright, by genus and model: genus, model, rate, n."""
+    truth = items.filter("is_answerable").select("item_id", "genus")
+    scored = pl.DataFrame(
+        {"model": list(prompts), "prompt_id": list(prompts.values())},
+        schema={"model": pl.String, "prompt_id": pl.String},
+    )
+    rows = answers.join(scored, on=["model", "prompt_id"], how="semi").join(truth, on="item_id", how="inner")
+    declined = (pl.col("decision").cast(pl.String) == "abstain").cast(pl.Float64)
+    return (
+        rows.group_by("genus", "model")
+        .agg(declined.mean().alias("rate"), pl.len().cast(pl.Int64).alias("n"))
+        .sort("genus", "model")
+    )
+
+
+def published_reasons(metrics: pl.DataFrame) -> pl.DataFrame | None:
+    """Printed rates of declining by true reason, a row per model; None without any."""
+    rows = metrics.filter(
+        pl.col("published").is_not_null() & (pl.col("metric") == "abstention_rate") & (pl.col("group") == "true_reason")
+    )
+    if rows.is_empty():
+        return None
+    flat = rows.with_columns(pl.format("rate_{}", "level").alias("column")).pivot(
+        "column", index=["model", "source"], values="published", aggregate_function="first", maintain_order=True
+    )
+    missing = [pl.lit(None, pl.Float64).alias(c) for c in REASON_COLUMNS if c != "model" and c not in flat.columns]
+    note = pl.format("{}, as printed", "source").alias("model_note")
+    return flat.with_columns(*missing, note).select("model", "model_note", *(c for c in REASON_COLUMNS if c != "model"))

@@ -1,0 +1,366 @@
+"""09_abstention: answer, titles, alt texts, notes and headline numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from birdlab.chapters.abstention import AREAS, beaten, count_of, number_of
+from birdlab.chapters.common import count, num, pct
+from birdlab.report.show import m
+
+CHANCE = 0.5
+
+
+def leader(metrics: pl.DataFrame, models: Sequence[str], measure: str) -> str | None:
+    """The model with the highest value of a measure, the first of equals; None when none has one."""
+    have = [(v, name) for name in models if (v := number_of(metrics, measure, name)["value"]) is not None]
+    return max(have, key=lambda pair: pair[0])[1] if have else None
+
+
+def interval_of(row: dict[str, Any]) -> str:
+    """An interval in square brackets behind its number; nothing where there is none."""
+    return "" if row["lo"] is None else f" [{row['lo']:.2f}, {row['hi']:.2f}]"
+
+
+def above_chance(metrics: pl.DataFrame, models: Sequence[str]) -> list[str]:
+    """Models whose interval of UA/A lies above chance."""
+    rows = {name: number_of(metrics, "ua_a", name) for name in models}
+    return [name for name, row in rows.items() if row["lo"] is not None and row["lo"] > CHANCE]
+
+
+def answer(metrics: pl.DataFrame, models: Sequence[str]) -> tuple[str, str, str]:
+    """Question, answer and detail."""
+    question = "Does it know when a photograph cannot be identified?"
+    best, namer = leader(metrics, models, "ua_a"), leader(metrics, models, "ig")
+    if best is None:
+        why = number_of(metrics, "ua_a", models[0])["reason"] if models else "no model"
+        if namer is None:
+            return question, "Nothing could be scored.", f"Reason: {why}."
+        return question, "Cannot be said here.", f"UA/A is undefined: {why}. {_names(metrics, namer)}"
+    row = number_of(metrics, "ua_a", best)
+    sure = above_chance(metrics, models)
+    detail = f"UA/A {num(row['value'])}{interval_of(row)}, where {CHANCE:g} is chance and 1 perfect. "
+    if namer is not None:
+        detail += _names(metrics, namer)
+    if not sure:
+        return question, "No model is above chance beyond its interval.", f"Highest: {m(best)}. {detail}"
+    if row["value"] is not None and row["value"] < 0.7:
+        return question, f"Hardly: the best, {m(best)}, is little above chance.", detail
+    return question, f"{m(best)} does best.", detail
+
+
+def _names(metrics: pl.DataFrame, namer: str) -> str:
+    ig = number_of(metrics, "ig", namer)
+    species = number_of(metrics, "a_species_accuracy", namer)
+    return (
+        f"{m(namer)} names best: IG {num(ig['value'])}{interval_of(ig)}, {pct(species['value'])} of the species right."
+    )
+
+
+def headlines(metrics: pl.DataFrame, models: Sequence[str]) -> list[dict[str, Any]]:
+    """One number for the top of the report: UA/A of the model that knows best; none where nothing could be scored."""
+    best = leader(metrics, models, "ua_a")
+    if best is None:
+        return []
+    row = number_of(metrics, "ua_a", best)
+    about = {
+        "lo": row["lo"],
+        "hi": row["hi"],
+        "digits": 2,
+        "reference": CHANCE,
+        "model": best,
+        "reason": row["reason"] or "",
+    }
+    return [
+        {"label": "Knows when not to answer", "value": row["value"], "detail": f"{best}, UA/A; chance is 0.5", **about}
+    ]
+
+
+def asked_title(metrics: pl.DataFrame) -> str:
+    """What the table of photographs shows."""
+    n, un = count_of(metrics, "n_items"), count_of(metrics, "n_unanswerable")
+    if not n:
+        return "There is no photograph to identify."
+    return f"{count(un, 'photograph', 'photographs')} of {n:,} cannot be identified to species."
+
+
+def asked_notes(notices: pl.DataFrame, alignment: pl.DataFrame, models: Sequence[str]) -> list[str]:
+    """The list of birds with its version and hash, how labels align with it, and everything that was left out or assumed."""
+    notes = []
+    for told in notices.filter(pl.col("code") == "taxonomy")["message"].to_list():
+        notes.append(
+            f"List of birds: {told.replace('name=', '').replace('version=', '').replace('sha256=', 'sha256 ')}."
+        )
+    for name in models:
+        rows = alignment.filter(pl.col("model") == name)
+        if rows.height:
+            said = ", ".join(f"{r['n']:,} {r['how'].replace('_', ' ')}" for r in rows.to_dicts())
+            notes.append(f"{m(name)}: labels found in the list: {said}.")
+    shown = notices.filter(~pl.col("code").is_in(["taxonomy", "prompt"]))
+    together = shown.group_by("code", "message", "n", maintain_order=True).agg(pl.col("model"))
+    for r in together.to_dicts():
+        names = ", ".join(m(name) for name in r["model"] if name)
+        notes.append(f"{names + ': ' if names else ''}{r['message']} ({r['n']:,}).")
+    return notes
+
+
+def tradeoff_title(metrics: pl.DataFrame, models: Sequence[str]) -> str:
+    """What the two curves show."""
+    best, namer = leader(metrics, models, "ua_a"), leader(metrics, models, "ig")
+    if best is None:
+        return f"{m(namer)} names best; who knows when not to is undefined." if namer else "Nothing could be scored."
+    if namer is None or best == namer:
+        return f"{m(best)} knows best when not to answer" + (", and names best." if namer else ".")
+    return f"{m(best)} knows best when not to answer; {m(namer)} names best."
+
+
+def tradeoff_alt(metrics: pl.DataFrame, models: Sequence[str]) -> str:
+    """The two areas of every model in words."""
+    said = [
+        f"{name}: UA/A {num(number_of(metrics, 'ua_a', name)['value'])}, IG {num(number_of(metrics, 'ig', name)['value'])}"
+        for name in models
+    ]
+    return "Two curves per model, with areas. " + "; ".join(said) + "."
+
+
+def areas_title(metrics: pl.DataFrame, models: Sequence[str]) -> str:
+    """What the table of areas shows."""
+    sure = above_chance(metrics, models)
+    scored = [name for name in models if number_of(metrics, "ua_a", name)["value"] is not None]
+    if not scored:
+        return "UA/A could not be scored for any model."
+    if not sure:
+        return "No model is confirmed above chance at telling the two kinds apart."
+    below = [name for name in scored if name not in sure]
+    if not below:
+        return "Every model is above chance at telling the two kinds apart."
+    return f"Above chance at telling the two kinds apart: {', '.join(map(m, sure))}."
+
+
+def areas_notes(metrics: pl.DataFrame, models: Sequence[str], *, cluster: str, n_resamples: int) -> list[str]:
+    """The conventions behind the areas, the intervals, and what the printed rows are."""
+    notes = []
+    for measure, words in (("ua_a", "UA/A"), ("ig", "IG"), ("auc_a_species", "Calibration")):
+        methods: dict[str, list[str]] = {}
+        for name in models:
+            method = (number_of(metrics, measure, name)["method"] or "").replace(f"; {cluster} bootstrap", "")
+            methods.setdefault(method, []).append(name)
+        several = len(methods) > 1
+        parts = [
+            f"{', '.join(map(m, names)) + ' ' if several else ''}{method}"
+            for method, names in methods.items()
+            if method
+        ]
+        notes.append(f"{words}: {'; '.join(parts)}.")
+    rows = [number_of(metrics, measure, name) for measure in AREAS for name in models]
+    n_clusters = max((r["n_clusters"] or 0 for r in rows), default=0)
+    few = " With so few, percentile intervals are somewhat too narrow." if 0 < n_clusters < 30 else ""
+    notes.append(f"Brackets: 95 %, {n_resamples:,} resamples of {count(n_clusters, cluster, _plural(cluster))}.{few}")
+    remarks = dict.fromkeys(r["reason"] for r in rows if r["value"] is not None and r["reason"])
+    notes += [f"{r}." for r in remarks]
+    if metrics.filter(pl.col("published").is_not_null()).height:
+        notes.append("Printed rows: RealBirdID, other photographs; its conventions are not stated. Not computed here.")
+    return notes
+
+
+def _plural(word: str) -> str:
+    return {"genus": "genera", "species": "species"}.get(word, f"{word}s")
+
+
+def calibration_title(metrics: pl.DataFrame, models: Sequence[str]) -> str:
+    """What the calibration curves show."""
+    best = leader(metrics, models, "auc_a_species")
+    if best is None:
+        return "Accuracy against the share declined could not be drawn."
+    area, plain = (
+        number_of(metrics, "auc_a_species", best)["value"],
+        number_of(metrics, "a_species_accuracy", best)["value"],
+    )
+    gain = 100 * (area - plain)
+    return f"Declining its least sure answers lifts the mean species accuracy of {m(best)} by {gain:.0f} points."
+
+
+def calibration_alt(metrics: pl.DataFrame, models: Sequence[str]) -> str:
+    """The three calibration areas of every model in words."""
+    words = {
+        "auc_a_species": "species of answerable",
+        "auc_a_genus": "genus of answerable",
+        "auc_ua_genus": "genus of unanswerable",
+    }
+    said = [
+        f"{name}: " + ", ".join(f"{text} {num(number_of(metrics, k, name)['value'])}" for k, text in words.items())
+        for name in models
+    ]
+    return "Accuracy against the share declined; areas: " + "; ".join(said) + "."
+
+
+def accuracies_title(metrics: pl.DataFrame, models: Sequence[str]) -> str:
+    """What the range map does to naming and to knowing."""
+    pairs = []
+    for name in models:
+        before, after = (
+            {k: number_of(metrics, k, name, group=g, level=v)["value"] for k in ("ig", "ua_a")}
+            for g, v in (("all", "all"), ("variant", "range_map"))
+        )
+        if None not in (*before.values(), *after.values()):
+            pairs.append((after["ig"] - before["ig"], after["ua_a"] - before["ua_a"]))
+    best = leader(metrics, models, "a_species_accuracy")
+    if not pairs:
+        return f"{m(best)} names most species right." if best else "No accuracy could be had."
+    ig, ua = (sum(p[i] for p in pairs) / len(pairs) for i in (0, 1))
+    return f"With the range map IG changes by {_signed(ig)} and UA/A by {_signed(ua)}, on average over {count(len(pairs), 'model', 'models')}."
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value >= 0 else '−'}{abs(value):.2f}"
+
+
+def accuracies_notes(metrics: pl.DataFrame, contamination: pl.DataFrame) -> list[str]:
+    """Chance, lists that drop the truth, names a model lacks, and what "trained on" rests on."""
+    notes = []
+    for r in metrics.filter((pl.col("metric") == "list_drops_truth") & pl.col("value").is_not_null()).to_dicts():
+        notes.append(
+            f"The range map drops the true species of {100 * r['value']:.1f} % of {r['n']:,} answerable photographs with a list."
+        )
+    chance = metrics.filter(
+        pl.col("chance").is_not_null() & (pl.col("group") == "all") & (pl.col("metric") == "a_species_accuracy")
+    )
+    lists = chance.group_by("chance", maintain_order=True).agg(pl.col("model")).to_dicts()
+    if lists:
+        said = "; ".join(f"{100 * r['chance']:.2f} % ({', '.join(map(m, r['model']))})" for r in lists)
+        notes.append(f"Chance is the mean of one over the length of the list. For species: {said}.")
+    notes.append(
+        "Within genus: the best species of the true genus, in genera of several; for answers in words, where a species of it was named."
+    )
+    missing = metrics.filter(
+        (pl.col("metric") == "missing_species") & (pl.col("group") == "all") & (pl.col("value") > 0)
+    )
+    for r in missing.to_dicts():
+        notes.append(
+            f"{m(r['model'])}: {100 * r['value']:.1f} % of the answerable photographs show a species it has no name for; they count as wrong."
+        )
+    if contamination.height:
+        notes.append(
+            "Trained on: the photograph's source is on the model's card; the source was seen, not necessarily the photograph."
+        )
+    return notes
+
+
+def reasons_title(reasons: pl.DataFrame, prompts: dict[str, str]) -> str:
+    """Whether reasons are right."""
+    rows = reasons.filter((pl.col("true_reason") == "all") & pl.col("p_right_reason").is_not_null()).to_dicts()
+    scored = [r for r in rows if prompts.get(r["model"]) == r["prompt_id"]]
+    if not scored:
+        return "No model gave a reason for declining."
+    best = max(scored, key=lambda r: r["p_right_reason"])
+    return f"When it declines, {m(best['model'])} gives a right reason in {pct(best['p_right_reason'])} of the cases."
+
+
+def confusion_title(frame: pl.DataFrame) -> str:
+    """Which reason is blamed most."""
+    rows = frame.drop_nulls("share").filter(pl.col("n") > 0)
+    if rows.is_empty():
+        return "No photograph was declined: there is no reason to compare."
+    weighed = rows.group_by("model", "given_reason", maintain_order=True).agg(
+        (pl.col("share") * pl.col("n")).sum().alias("k"), pl.col("n").sum()
+    )
+    top = (
+        weighed.with_columns(p=pl.col("k") / pl.col("n"))
+        .sort("p", descending=True, maintain_order=True)
+        .row(0, named=True)
+    )
+    what = "no reason" if top["given_reason"] == "none" else top["given_reason"]
+    return f"{m(top['model'])} blames {what} in {pct(top['p'])} of what it declines."
+
+
+def confusion_alt(frame: pl.DataFrame) -> str:
+    """The heatmaps in words: for each model and true reason, the reason most often given."""
+    rows = frame.drop_nulls("share").filter(pl.col("n") > 0)
+    top = rows.sort("share", descending=True, maintain_order=True).unique(
+        ["model", "true_reason"], keep="first", maintain_order=True
+    )
+    said = [
+        f"{r['model']}, {r['true_reason']}: {r['given_reason']} {pct(r['share'])}"
+        for r in top.sort("model", "true_reason").to_dicts()
+    ]
+    return "Reason given by true reason. " + ("; ".join(said) or "Nothing was declined") + "."
+
+
+def prompts_title(table: pl.DataFrame) -> str:
+    """How much the rate of declining depends on the wording."""
+    rows = table.filter(pl.col("sd").is_not_null() & (pl.col("prompts") == "may decline")).sort("sd", descending=True)
+    if rows.is_empty():
+        return "One prompt per model and kind: the spread over wordings is not known."
+    r = rows.row(0, named=True)
+    return f"{m(r['model'])} declines {pct(r['min'])} to {pct(r['max'])}, depending on the wording (SD {100 * r['sd']:.1f} points)."
+
+
+def prompts_alt(frame: pl.DataFrame) -> str:
+    """Every prompt's rate in words."""
+    said = [f"{r['model']}, {r['prompt_id']}: {pct(r['rate'])}" for r in frame.to_dicts()]
+    return "Share declined by prompt. " + ("; ".join(said) or "No model answers in words") + "."
+
+
+def wrongly_title(metrics: pl.DataFrame, wrongly: pl.DataFrame, prompts: dict[str, str]) -> str:
+    """How often answerable photographs are declined."""
+    rows = wrongly.filter((pl.col("given") == "all") & pl.col("rate").is_not_null())
+    scored = [r for r in rows.to_dicts() if prompts.get(r["model"]) == r["prompt_id"]]
+    if not scored:
+        return "No model answers in words."
+    said = [f"{m(r['model'])} {pct(r['rate'])}" for r in sorted(scored, key=lambda r: -r["rate"])]
+    return f"Answerable photographs without a species: {', '.join(said)}."
+
+
+def read_notes(answers: pl.DataFrame, prompts: dict[str, str]) -> list[str]:
+    """What the answers came to, model by model; answers that could not be read are a number of their own."""
+    notes = []
+    for name, prompt in prompts.items():
+        mine = answers.filter((pl.col("model") == name) & (pl.col("prompt_id") == prompt))
+        counts = (
+            mine.group_by(pl.col("decision").cast(pl.String)).len().sort("len", "decision", descending=[True, False])
+        )
+        said = ", ".join(f"{n:,} {what}" for what, n in counts.iter_rows())
+        notes.append(f"{m(name)}, prompt {prompt}: {said or 'no answer'}.")
+    return notes
+
+
+def across_title(metrics: pl.DataFrame) -> str:
+    """Whether naming and knowing go together over models, never more than the interval allows."""
+    rows = metrics.filter((pl.col("metric") == "r_ig_ua_a") & pl.col("published").is_null()).to_dicts()
+    words = rows[0]["reason"] if rows else None
+    return f"IG and UA/A over models: {words}." if words else "IG and UA/A over models: not measured."
+
+
+def across_alt(frame: pl.DataFrame) -> str:
+    """Every model's two areas in words."""
+    said = [f"{r['model']}: IG {num(r['ig'])}, UA/A {num(r['ua_a'])}" for r in frame.to_dicts()]
+    return "IG against UA/A. " + "; ".join(said) + "."
+
+
+def sweep_title(sweep: pl.DataFrame) -> str:
+    """How far one choice can move an area."""
+    rows = sweep.filter(pl.col("delta").is_not_null() & pl.col("measure").is_in(["ua_a", "ig"]))
+    if rows.is_empty():
+        return "No area could be computed under other choices."
+    r = (
+        rows.with_columns(pl.col("delta").abs().alias("size"))
+        .sort("size", descending=True, maintain_order=True)
+        .row(0, named=True)
+    )
+    measure = {"ua_a": "UA/A", "ig": "IG"}[r["measure"]]
+    return f"One choice moves {measure} of {m(r['model'])} by {_signed(r['delta'])}: {r['option']} = {r['choice']}."
+
+
+def verdict(metrics: pl.DataFrame, models: Sequence[str]) -> str:
+    """One line for the summary: who leads in UA/A and whether over all others is confirmed."""
+    best = leader(metrics, models, "ua_a")
+    if best is None:
+        return ""
+    others = [name for name in models if name != best]
+    sure = set(beaten(metrics, best, models)) >= set(others) and others
+    return f"{m(best)} knows best when not to answer" + (
+        ", confirmed over every other model." if sure else "; not confirmed over every other model."
+    )
