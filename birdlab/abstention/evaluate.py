@@ -16,6 +16,7 @@ from birdlab.abstention.chance import Level, chance
 from birdlab.abstention.conventions import Conventions
 from birdlab.abstention.curves import Curve, ig_curve, ua_a, ua_a_point
 from birdlab.abstention.events import ig_events
+from birdlab.abstention.nodes import nodes_reason
 from birdlab.abstention.resampling import Percentile, count_clusters, interval
 from birdlab.abstention.topk import MISSING_LIMIT, missing_to
 from birdlab.abstention.uncertainty import uncertainty, uncertainty_reason
@@ -180,6 +181,9 @@ def _ig(columns: pl.DataFrame, used: Conventions, draws: Draws, refused: str | N
     method = used.label("ig")
     if refused:
         return Number(None, n=columns.height, method=method, reason=refused), _no_curve(refused, columns.height, method)
+    counted = columns.filter("is_answerable") if used.ua == "exclude" else columns
+    if why := nodes_reason(counted, used):
+        return Number(None, n=counted.height, method=method, reason=why), _no_curve(why, counted.height, method)
     events = ig_events(columns, used)
     curve = ig_curve(events)
     if curve.area is None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import polars as pl
 
+from birdlab.chapters import abstention_words as knowing
+from birdlab.chapters.abstention import number_of
 from birdlab.chapters.common import NEW, best_model, count, interval_of, num, pct, share_of, unit_of, value, wide
 from birdlab.chapters.difficulty_names import title as title_of
 from birdlab.report.show import m
@@ -20,6 +22,13 @@ KEY = {
     "recall": "Recall at the fixed score",
     "f1": "F1 at the fixed score",
     "fps_end_to_end": "Frames per second, file to boxes",
+}
+#: Key measures of abstention, in words.
+KNOWING = {
+    "ua_a": "UA/A: declines what cannot be told (0.5 is chance)",
+    "ig": "IG: accuracy against information",
+    "a_species_accuracy": "Species right, answerable photographs",
+    "a_genus_accuracy": "Genus right, answerable photographs",
 }
 #: Rows of the published table that were trained for the task, as the recipe's detectors usually are.
 FINE_TUNED = ("YOLOv8", "YOLO26", "Faster R-CNN", "RT-DETR", "OWL-ViT FT", "YOLO-World FT")
@@ -77,14 +86,61 @@ def impact_row(metrics: pl.DataFrame, models: Sequence[str]) -> list[dict[str, A
     return [row | {"measure_note": "; ".join(names) or None}]
 
 
-def columns(models: Sequence[str]) -> dict[str, Col]:
-    """How :func:`key_numbers` is printed."""
+def knowing_numbers(metrics: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
+    """One row per key measure of abstention, shaped like :func:`key_numbers`; ``published`` is the range of RealBirdID."""
+    rows = []
+    for measure, words in KNOWING.items():
+        printed = metrics.filter(
+            pl.col("published").is_not_null()
+            & (pl.col("metric") == measure)
+            & (pl.col("group") == "all")
+            & (pl.col("model") != "")
+        )["published"]
+        row: dict[str, Any] = {"measure": words, "measure_note": None}
+        row["published"] = None if printed.is_empty() else f"{printed.min():.2f}–{printed.max():.2f}"
+        row["published_reason"] = "no published number stands beside this study"
+        for name in models:
+            found = number_of(metrics, measure, name)
+            row |= {
+                name: found["value"],
+                f"{name}_lo": found["lo"],
+                f"{name}_hi": found["hi"],
+                f"{name}_reason": found["reason"],
+            }
+        rows.append(row)
+    text = {"measure", "measure_note", "published", "published_reason", *(f"{name}_reason" for name in models)}
+    ends = [c for name in models for c in (name, f"{name}_lo", f"{name}_hi", f"{name}_reason")]
+    names = ["measure", "measure_note", *ends, "published", "published_reason"]
+    return pl.DataFrame(rows, schema={c: pl.String if c in text else pl.Float64 for c in names})
+
+
+def columns(models: Sequence[str], *, source: str = "Western Bluebird, Table 1") -> dict[str, Col]:
+    """How :func:`key_numbers` and :func:`knowing_numbers` are printed."""
     shown = {"measure": Col("Measure", kind="text")} | {name: Col(name, digits=2) for name in models}
-    return shown | {"published": Col("Published", "Western Bluebird, Table 1", kind="text")}
+    return shown | {"published": Col("Published", source, kind="text")}
 
 
-def answer(metrics: pl.DataFrame, models: Sequence[str], *, conf: float) -> tuple[str, str, str]:
-    """Question, answer and detail."""
+def answer(
+    metrics: pl.DataFrame, models: Sequence[str], *, conf: float, speaking: Sequence[str] = ()
+) -> tuple[str, str, str]:
+    """Question, answer and detail.
+
+    Args:
+        metrics: table ``metrics`` of all chapters.
+        models: detectors.
+        conf: the fixed score.
+        speaking: models that name birds, where the study asks about abstention.
+    """
+    question, found, detail = _detection(metrics, models, conf=conf)
+    told = knowing.verdict(metrics, speaking) if speaking else ""
+    if not told:
+        return question, found, detail
+    if not models:
+        return question, told, knowing.answer(metrics, speaking)[2]
+    return question, found, f"{detail} {told}"
+
+
+def _detection(metrics: pl.DataFrame, models: Sequence[str], *, conf: float) -> tuple[str, str, str]:
     question = "What do all chapters say together, and how does it compare with print?"
     best = best_model(metrics, models)
     if best is None:
@@ -107,6 +163,11 @@ def title(metrics: pl.DataFrame, models: Sequence[str]) -> str:
     if best is None:
         return "Nothing was scored."
     return f"{m(best)} leads on {count(int(sessions or 0), 'session', 'sessions')}."
+
+
+def knowing_title(metrics: pl.DataFrame, speaking: Sequence[str]) -> str:
+    """What the table of abstention shows."""
+    return knowing.verdict(metrics, speaking) or "Who knows when not to answer could not be scored."
 
 
 def notes(metrics: pl.DataFrame) -> list[str]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from birdlab.abstention.answers import ANSWER_SCHEMA, REASONS, Lexicon, Policy, parse_answer, parse_answers
 from birdlab.abstention.answers.jsonish import find_json
-from birdlab.abstention.answers.mentions import edits_between, nearest_epithet
+from birdlab.abstention.answers.mentions import nearest_epithet
 from birdlab.errors import DataError, ParameterError
 from birdlab.readers.answers import read_answers
 from birdlab.readers.taxonomy import read_taxonomy
@@ -143,7 +143,6 @@ def test_fuzzy_stays_inside_a_genus_and_is_unique() -> None:
     assert nearest_epithet("festva", known) == ("Amazona festiva", 1)
     assert nearest_epithet("estiva", known) is None
     assert nearest_epithet("fes", known) is None
-    assert edits_between("kitten", "sitting", 5) == 3
 
 
 def test_fuzzy_never_crosses_genera(lexicon: Lexicon) -> None:
