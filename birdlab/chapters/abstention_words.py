@@ -75,7 +75,7 @@ def headlines(metrics: pl.DataFrame, models: Sequence[str]) -> list[dict[str, An
         "reason": row["reason"] or "",
     }
     return [
-        {"label": "Knows when not to answer", "value": row["value"], "detail": f"{best}, UA/A; chance is 0.5", **about}
+        {"label": "Knows its limits", "value": row["value"], "detail": f"{best}, UA/A; chance is 0.5", **about}
     ]
 
 
