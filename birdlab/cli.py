@@ -85,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     difficulty.add_argument("--json", action="store_true", help="print one JSON object")
     difficulty.set_defaults(work=_score_difficulty)
+    _abstention_arguments(kinds.add_parser("abstention", help="does it know when not to answer? RealBirdID-style"))
     return parser
 
 
@@ -138,6 +139,56 @@ def _detection_arguments(detection: argparse.ArgumentParser) -> None:
     )
     detection.add_argument("--json", action="store_true", help="print one JSON object")
     detection.set_defaults(work=_score_detection)
+
+
+def _abstention_arguments(abstention: argparse.ArgumentParser) -> None:
+    from dataclasses import fields
+    from typing import get_args, get_type_hints
+
+    from birdlab.abstention.conventions import Cluster, Conventions
+
+    abstention.add_argument("items", type=Path, metavar="ITEMS", help="photographs and their truth (csv, parquet …)")
+    abstention.add_argument(
+        "scores",
+        type=Path,
+        nargs="+",
+        metavar="SCORES",
+        help="species probabilities (wide, or top-k rows), answers in columns, or answers in words (jsonl, csv)",
+    )
+    abstention.add_argument(
+        "--taxonomy",
+        metavar="NAME|FILE",
+        help="list of birds: ebird_2024 and its like, or a CSV (default: made of the names in the files)",
+    )
+    abstention.add_argument("--force", action="store_true", help="IG and UA/A from top-k lists that miss much, too")
+    hints = get_type_hints(Conventions)
+    for field in fields(Conventions):
+        choices = get_args(hints[field.name])
+        text = f"{' | '.join(choices)} (default {field.default})"
+        abstention.add_argument(f"--{field.name}", choices=choices, default=field.default, metavar="CHOICE", help=text)
+    clusters = get_args(Cluster)
+    abstention.add_argument(
+        "--cluster",
+        choices=clusters,
+        default="genus",
+        metavar="WHAT",
+        help=f"what intervals resample: {' | '.join(clusters)} (default genus)",
+    )
+    abstention.add_argument(
+        "--resamples", type=int, default=1000, metavar="N", help="for intervals (default 1000; 0: no intervals)"
+    )
+    abstention.add_argument("--seed", type=int, default=1, help="of the resampling (default 1)")
+    abstention.add_argument("--normalise", action="store_true", help="divide every row of a matrix by its sum")
+    abstention.add_argument("--ids", type=Path, metavar="FILE", help="npy: item of each row, one per line")
+    abstention.add_argument("--labels", type=Path, metavar="FILE", help="npy: label of each column, one per line")
+    abstention.add_argument(
+        "--missing",
+        choices=("error", "drop"),
+        default="error",
+        help="items that a model gives nothing for: an error (default), or left out and counted",
+    )
+    abstention.add_argument("--json", action="store_true", help="print one JSON object")
+    abstention.set_defaults(work=_score_abstention)
 
 
 def _init_arguments(init: argparse.ArgumentParser) -> None:
@@ -211,6 +262,12 @@ def _score_detection(args: argparse.Namespace) -> int:
 
 def _score_difficulty(args: argparse.Namespace) -> int:
     from birdlab.difficulty.command import score_command
+
+    return score_command(args)
+
+
+def _score_abstention(args: argparse.Namespace) -> int:
+    from birdlab.abstention.command import score_command
 
     return score_command(args)
 

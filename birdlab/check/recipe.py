@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import yaml
 
+from birdlab.check.abstention import check_abstention
 from birdlab.check.data import check_promises
 from birdlab.check.note import Found, caught, found_in, note
 from birdlab.datapackage import read_manifest
@@ -38,6 +39,7 @@ def check_recipe(path: Path) -> list[Found]:
     for model in recipe.models:
         if model.weights:
             found += caught(lambda model=model: _weights(model, base, root))
+    found += check_abstention(recipe, path, base, root)
     if recipe.data.generator:
         # The data are not made yet: of the manifest only the form can be checked.
         if recipe.data.manifest:
@@ -45,7 +47,8 @@ def check_recipe(path: Path) -> list[Found]:
         return found
     if recipe.data.manifest:
         found += caught(lambda: check_promises(locate(recipe.data.manifest, base, root), root))
-    return found + caught(lambda: _study(recipe, path, base, root))
+    # A recipe about abstention alone has nothing recorded, and may have no folder of data.
+    return found + caught(lambda: _study(recipe, path, base, root)) if recipe.has_media else found
 
 
 def _notebooks(recipe: Recipe, path: Path) -> Iterable[Found]:
