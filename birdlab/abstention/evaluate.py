@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from birdlab.abstention.calibration import calibration
 from birdlab.abstention.chance import Level, chance
 from birdlab.abstention.conventions import Conventions
 from birdlab.abstention.curves import Curve, ig_curve, ua_a, ua_a_point
-from birdlab.abstention.events import ig_events
+from birdlab.abstention.events import DEFAULT_RANKS, ig_events
 from birdlab.abstention.nodes import nodes_reason
 from birdlab.abstention.resampling import Percentile, count_clusters, interval
 from birdlab.abstention.topk import MISSING_LIMIT, missing_to
@@ -98,18 +98,27 @@ def conventions_for(columns: pl.DataFrame, conventions: Conventions) -> Conventi
     return replace(conventions, uncertainty=chosen)
 
 
-def evaluate(columns: pl.DataFrame, conventions: Conventions, draws: Draws, *, refused: str | None = None) -> Evaluated:
+def evaluate(
+    columns: pl.DataFrame,
+    conventions: Conventions,
+    draws: Draws,
+    *,
+    ranks: Sequence[str] = DEFAULT_RANKS,
+    refused: str | None = None,
+) -> Evaluated:
     """Score one model.
 
     Args:
         columns: per-image columns of one model and variant, (N rows).
         conventions: the choices; those of a model that answers in words follow :func:`conventions_for`.
         draws: clusters of the same rows.
+        ranks: of the information curve, coarse to fine; a model whose columns lack one has no IG, with the reason.
         refused: why areas over thresholds are not given (probabilities of which much is missing); accuracies stay.
 
     Returns:
-        :class:`Evaluated`: the five areas (and IG if all unseen mass of a list spoke for, or against, its best genus), AURC and AUGRC of each calibration curve, four accuracies with chance, and the
-        share of answerable photographs whose species is not among the names the model has.
+        :class:`Evaluated`: the five areas (and IG if all unseen mass of a list spoke for, or against, its best genus),
+        AURC and AUGRC of each calibration curve, four accuracies with chance, accuracy of what is kept at every tenth of
+        declining (without an interval), and the share of answerable photographs whose species is not among the names the model has.
     """
     used = conventions_for(columns, conventions)
     answerable = columns["is_answerable"].to_numpy()
@@ -119,14 +128,18 @@ def evaluate(columns: pl.DataFrame, conventions: Conventions, draws: Draws, *, r
     why = refused or uncertainty_reason(columns, used.uncertainty)
     u = None if why else uncertainty(columns, used.uncertainty, nan=used.nan)
     numbers["ua_a"], curves["ua_a"] = _ua_a(columns, u, answerable, used, draws, why)
-    numbers["ig"], curves["ig"] = _ig(columns, used, draws, refused)
+    numbers["ig"], curves["ig"] = _ig(columns, used, draws, refused, ranks)
     if not refused and _is_partial(columns):
         for side in ("for", "against"):
-            numbers[f"ig_missing_{side}"] = _ig(missing_to(columns, side), used, draws, None)[0]
+            numbers[f"ig_missing_{side}"] = _ig(missing_to(columns, side), used, draws, None, ranks)[0]
     for name, accuracy in _CALIBRATED.items():
         found, curve = _calibrated(columns, accuracy, u, used, draws, why)
         numbers |= {name: found[0], f"aurc_{name[4:]}": found[1], f"augrc_{name[4:]}": found[2]}
         curves[name] = curve
+        kept = getattr(curve, "accuracy_at", {})
+        for share, value in kept.items():
+            about = {"n": curve.n, "method": f"declined={share:g}; {used.label('calibration')}"}
+            numbers[f"{accuracy}_at_{round(100 * share):02d}"] = Number(value, **about)
     for name in ACCURACIES:
         numbers[name] = _accuracy(columns, name, draws)
     numbers["missing_species"] = _missing(columns, draws, answerable)
@@ -177,14 +190,18 @@ def _ua_a(
     return _number(curve.area, drawn, n_clusters, n=curve.n, method=method, chance=0.5), curve
 
 
-def _ig(columns: pl.DataFrame, used: Conventions, draws: Draws, refused: str | None) -> tuple[Number, Curve]:
-    method = used.label("ig")
+def _ig(
+    columns: pl.DataFrame, used: Conventions, draws: Draws, refused: str | None, ranks: Sequence[str]
+) -> tuple[Number, Curve]:
+    extra = [rank for rank in ranks if rank not in DEFAULT_RANKS]
+    method = used.label("ig") + (f" ranks={'+'.join(extra)}" if extra else "")
+    refused = refused or nodes_reason(columns, used, ranks=ranks)
     if refused:
         return Number(None, n=columns.height, method=method, reason=refused), _no_curve(refused, columns.height, method)
     counted = columns.filter("is_answerable") if used.ua == "exclude" else columns
     if why := nodes_reason(counted, used):
         return Number(None, n=counted.height, method=method, reason=why), _no_curve(why, counted.height, method)
-    events = ig_events(columns, used)
+    events = ig_events(columns, used, ranks=ranks)
     curve = ig_curve(events)
     if curve.area is None:
         return Number(None, n=events.n, method=method, reason=curve.reason), curve

@@ -141,6 +141,11 @@ def _answers(run: Run, model: Classifier, items: pl.DataFrame, taxonomy: Taxonom
     known = given.filter(pl.col("item_id").is_in(items["item_id"].to_list()))
     if extra := given.height - known.height:
         parts.notices.append((model.name, "answers_without_item", "answers to what is no item, left out", extra))
+    if known.is_empty():  # whatever ``missing`` says: nothing is left to score
+        found = "no answer" if given.is_empty() else f"{given.height} answers, none to an item of the items file"
+        remedy = "use the item_id of the items file"
+        expected = "answers to the items"
+        raise DataError(Problem("no_answers", found, expected, remedy, file=model.answers, record=model.name))
     answers = parse_answers(known, lexicon, Policy(**section.policy.model_dump()))
     parts.answers.append(answers)
     prompt = scored_prompt(model, answers)
@@ -222,9 +227,8 @@ def _scores(run: Run, model: Classifier, items: pl.DataFrame, taxonomy: Taxonomy
     labels = scores.labels if hasattr(scores, "chunks") else scores.frame["label"].unique(maintain_order=True).to_list()
     parts.alignments.append(_alignment(model.name, taxonomy, labels))
     options = Options(normalise=model.normalise, nan=section.nan, range_map=hasattr(scores, "chunks"))
-    columns, notices = score_columns(
-        scores, items, taxonomy, options=options, observation=hasattr(scores, "chunks"), missing=missing
-    )
+    about = {"ranks": section.all_ranks, "options": options, "missing": missing}
+    columns, notices = score_columns(scores, items, taxonomy, observation=hasattr(scores, "chunks"), **about)
     parts.scores.append(columns.with_columns(pl.lit(model.name).alias("model")))
     parts.tell(model.name, notices)
 

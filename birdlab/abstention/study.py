@@ -105,14 +105,16 @@ class Study:
 
     def draws(self, columns: pl.DataFrame, variant: str = "plain") -> Draws:
         """Clusters of these rows, with the draws that all models share."""
-        code = self._code_of_observation if variant == "observation" else self._code
+        # In variant observation a photograph without an observation id stands under its own id.
+        code = {**self._code, **self._code_of_observation} if variant == "observation" else self._code
         return Draws(np.array([code[i] for i in columns["item_id"].to_list()], dtype=np.int64), self.weights)
 
     def evaluate(self, model: str, variant: str) -> Evaluated:
         """Score one model and variant; see :func:`birdlab.abstention.evaluate.evaluate`."""
         columns = self.columns(model, variant)
         refused = None if variant == "observation" and columns.is_empty() else self.refused(columns)
-        found = evaluate(columns, self.conventions, self.draws(columns, variant), refused=refused)
+        ranks = self.section.all_ranks
+        found = evaluate(columns, self.conventions, self.draws(columns, variant), ranks=ranks, refused=refused)
         return Evaluated(model, found.numbers, found.curves)
 
     def refused(self, columns: pl.DataFrame) -> str | None:
@@ -163,7 +165,8 @@ class Study:
                 ids = status.filter(pl.col("status") == name)["item_id"].to_list()
                 part = columns.filter(pl.col("item_id").is_in(ids))
                 if part.height:
-                    found = evaluate(part, self.conventions, self.draws(part), refused=self.refused(columns))
+                    about = {"ranks": self.section.all_ranks, "refused": self.refused(columns)}
+                    found = evaluate(part, self.conventions, self.draws(part), **about)
                     rows += as_rows.number_rows(found, group="contamination", level=name, cluster=self.section.cluster)
         return (pl.concat(tables) if tables else pl.DataFrame()), rows
 

@@ -10,7 +10,7 @@ import polars as pl
 from birdlab.chapters.common import table_of, with_ends
 from birdlab.report.table import Col
 
-AREAS = ("ua_a", "ig", "auc_a_species", "auc_a_genus", "auc_ua_genus")
+AREAS = ("ua_a", "ig", "auc_a_species", "auc_a_genus", "auc_ua_genus", "aurc_a_species", "augrc_a_species")
 AREA_COLUMNS = {
     "model": Col("Model", kind="text"),
     "ua_a": Col("UA/A", ".5 is chance", "up"),
@@ -18,7 +18,9 @@ AREA_COLUMNS = {
     "auc_a_species": Col("A-species", "calibration", "up"),
     "auc_a_genus": Col("A-genus", "calibration", "up"),
     "auc_ua_genus": Col("UA-genus", "calibration", "up"),
-    "above": Col("UA/A above", "after Holm", kind="text"),
+    "aurc_a_species": Col("AURC", "A-species", "down"),
+    "augrc_a_species": Col("AUGRC", "A-species", "down"),
+    "above": Col("Above", "after Holm", kind="text"),
 }
 ACCURACIES = ("a_species_accuracy", "a_genus_accuracy", "ua_genus_accuracy", "within_genus_accuracy")
 ACCURACY_COLUMNS = {
@@ -110,7 +112,8 @@ def areas(metrics: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
     for name in models:
         row = _cells(metrics, name, AREAS)
         row["model_note"] = uncertainty_words(number_of(metrics, "ua_a", name)["method"] or "")
-        row["above"] = ", ".join(beaten(metrics, name, models)) or None
+        leads = {"UA/A": beaten(metrics, name, models), "IG": beaten(metrics, name, models, measure="ig")}
+        row["above"] = "; ".join(f"{k}: {', '.join(v)}" for k, v in leads.items() if v) or None
         row["above_reason"] = "no difference is confirmed in its favour"
         rows.append(row)
     return table_of(rows, ["model", "model_note", *with_ends(AREAS), "above"], text=("model", "model_note", "above"))

@@ -74,9 +74,7 @@ def headlines(metrics: pl.DataFrame, models: Sequence[str]) -> list[dict[str, An
         "model": best,
         "reason": row["reason"] or "",
     }
-    return [
-        {"label": "Knows its limits", "value": row["value"], "detail": f"{best}, UA/A; chance is 0.5", **about}
-    ]
+    return [{"label": "Knows its limits", "value": row["value"], "detail": f"{best}, UA/A; chance is 0.5", **about}]
 
 
 def asked_title(metrics: pl.DataFrame) -> str:
@@ -126,6 +124,26 @@ def tradeoff_alt(metrics: pl.DataFrame, models: Sequence[str]) -> str:
     return "Two curves per model, with areas. " + "; ".join(said) + "."
 
 
+def conventions_words(metrics: pl.DataFrame, models: Sequence[str], cluster: str) -> str:
+    """The conventions behind the two curves, for the caption of the figure."""
+    said = [f"{words} {_methods(metrics, models, k, cluster)}" for k, words in (("ua_a", "UA/A"), ("ig", "IG"))]
+    return "Conventions: " + "; ".join(said) + "."
+
+
+def _methods(metrics: pl.DataFrame, models: Sequence[str], measure: str, cluster: str) -> str:
+    methods: dict[str, list[str]] = {}
+    for name in models:
+        method = (number_of(metrics, measure, name)["method"] or "").replace(f"; {cluster} bootstrap", "")
+        methods.setdefault(method.replace("; ", ", "), []).append(name)
+    several = len(methods) > 1
+    parts = [
+        f"{method}{' (' + ', '.join(map(m, names)) + ')' if several else ''}"
+        for method, names in methods.items()
+        if method
+    ]
+    return "; ".join(parts)
+
+
 def areas_title(metrics: pl.DataFrame, models: Sequence[str]) -> str:
     """What the table of areas shows."""
     sure = above_chance(metrics, models)
@@ -144,17 +162,7 @@ def areas_notes(metrics: pl.DataFrame, models: Sequence[str], *, cluster: str, n
     """The conventions behind the areas, the intervals, and what the printed rows are."""
     notes = []
     for measure, words in (("ua_a", "UA/A"), ("ig", "IG"), ("auc_a_species", "Calibration")):
-        methods: dict[str, list[str]] = {}
-        for name in models:
-            method = (number_of(metrics, measure, name)["method"] or "").replace(f"; {cluster} bootstrap", "")
-            methods.setdefault(method, []).append(name)
-        several = len(methods) > 1
-        parts = [
-            f"{', '.join(map(m, names)) + ' ' if several else ''}{method}"
-            for method, names in methods.items()
-            if method
-        ]
-        notes.append(f"{words}: {'; '.join(parts)}.")
+        notes.append(f"{words}: {_methods(metrics, models, measure, cluster)}.")
     rows = [number_of(metrics, measure, name) for measure in AREAS for name in models]
     n_clusters = max((r["n_clusters"] or 0 for r in rows), default=0)
     few = " With so few, percentile intervals are somewhat too narrow." if 0 < n_clusters < 30 else ""
@@ -314,16 +322,30 @@ def wrongly_title(metrics: pl.DataFrame, wrongly: pl.DataFrame, prompts: dict[st
     return f"Answerable photographs without a species: {', '.join(said)}."
 
 
-def read_notes(answers: pl.DataFrame, prompts: dict[str, str]) -> list[str]:
-    """What the answers came to, model by model; answers that could not be read are a number of their own."""
+def wrongly_alt(rates: pl.DataFrame) -> str:
+    """For each model the genera most often declined, in words."""
+    said = []
+    for (name,), part in rates.group_by("model", maintain_order=True):
+        top = part.filter(pl.col("rate") > 0).sort("rate", "genus", descending=[True, False]).head(3).to_dicts()
+        said.append(f"{name}: " + (", ".join(f"{r['genus']} {pct(r['rate'])}" for r in top) or "none"))
+    return "Share declined by genus, highest first. " + ("; ".join(said) or "No model answers in words") + "."
+
+
+def read_notes(answers: pl.DataFrame, wrongly: pl.DataFrame, prompts: dict[str, str]) -> list[str]:
+    """What the answers came to, model by model, and the reasons given for declining what can be identified.
+
+    An answer that could not be read is a number of its own.
+    """
     notes = []
     for name, prompt in prompts.items():
-        mine = answers.filter((pl.col("model") == name) & (pl.col("prompt_id") == prompt))
-        counts = (
-            mine.group_by(pl.col("decision").cast(pl.String)).len().sort("len", "decision", descending=[True, False])
-        )
+        here = (pl.col("model") == name) & (pl.col("prompt_id") == prompt)
+        counts = answers.filter(here).group_by(pl.col("decision").cast(pl.String)).len()
+        counts = counts.sort("len", "decision", descending=[True, False])
         said = ", ".join(f"{n:,} {what}" for what, n in counts.iter_rows())
-        notes.append(f"{m(name)}, prompt {prompt}: {said or 'no answer'}.")
+        blamed = wrongly.filter(here & (pl.col("given") != "all") & (pl.col("rate") > 0)).to_dicts()
+        why = ", ".join(f"{r['given'] if r['given'] != 'none' else 'no reason'} {pct(r['rate'])}" for r in blamed)
+        more = f" Of answerable photographs, left without a species for: {why}." if why else ""
+        notes.append(f"{m(name)}, prompt {prompt}: {said or 'no answer'}.{more}")
     return notes
 
 

@@ -88,6 +88,7 @@ class Abstention(Strict):
     rule: named.Rule = "mean"
     nan: named.Nan = "error"
     unparsed: named.Unparsed = "wrong"
+    ranks: list[Literal["family", "order"]] = Field(default_factory=list)  #: further ranks above the genus, in IG
     cluster: named.Cluster = "genus"  #: what the intervals resample
     n_resamples: Annotated[int, Field(ge=100)] = 2000
     missing: Literal["error", "drop"] = "error"  #: items that a model gives nothing for
@@ -101,6 +102,11 @@ class Abstention(Strict):
         if twice:
             raise ValueError(f"two models called {', '.join(twice)}; expected a name of its own for each")
         return self
+
+    @property
+    def all_ranks(self) -> tuple[str, ...]:
+        """Ranks of the information curve, coarse to fine."""
+        return (*(rank for rank in ("order", "family") if rank in self.ranks), "genus", "species")
 
     @property
     def conventions(self) -> named.Conventions:
