@@ -15,6 +15,7 @@ from birdlab.abstention.hierarchy import Options
 from birdlab.abstention.score_columns import score_columns
 from birdlab.abstention.study import no_section
 from birdlab.abstention.taxonomy import Taxonomy, alignment
+from birdlab.abstention.topk import whole_vocabulary
 from birdlab.errors import BirdlabError, DataError, ParameterError, Problem
 from birdlab.progress import progress
 from birdlab.readers.files import Notice
@@ -138,6 +139,17 @@ def _answers(run: Run, model: Classifier, items: pl.DataFrame, taxonomy: Taxonom
     assert_section(section)
     given, notices = read_answers(_path(run, model.answers or ""), model=model.name, prompts=model.prompts or None)
     parts.tell(model.name, notices)
+    known = _known(given, model, items, parts)
+    answers = parse_answers(known, lexicon, Policy(**section.policy.model_dump()))
+    _add_answers(section, model, answers, items, taxonomy, parts)
+
+
+def _known(given: pl.DataFrame, model: Classifier, items: pl.DataFrame, parts: _Parts) -> pl.DataFrame:
+    """Answers to items; others are counted.
+
+    Raises:
+        DataError: none is left.
+    """
     known = given.filter(pl.col("item_id").is_in(items["item_id"].to_list()))
     if extra := given.height - known.height:
         parts.notices.append((model.name, "answers_without_item", "answers to what is no item, left out", extra))
@@ -145,8 +157,25 @@ def _answers(run: Run, model: Classifier, items: pl.DataFrame, taxonomy: Taxonom
         found = "no answer" if given.is_empty() else f"{given.height} answers, none to an item of the items file"
         remedy = "use the item_id of the items file"
         expected = "answers to the items"
-        raise DataError(Problem("no_answers", found, expected, remedy, file=model.answers, record=model.name))
-    answers = parse_answers(known, lexicon, Policy(**section.policy.model_dump()))
+        where = model.answers or str(model.scores)
+        raise DataError(Problem("no_answers", found, expected, remedy, file=where, record=model.name))
+    return known
+
+
+def _add_answers(
+    section: Abstention,
+    model: Classifier,
+    answers: pl.DataFrame,
+    items: pl.DataFrame,
+    taxonomy: Taxonomy,
+    parts: _Parts,
+) -> None:
+    """Keep the answers of one model, and the columns of those to its scored prompt.
+
+    Raises:
+        DataError: items without an answer to it, where the recipe does not drop them.
+        ParameterError: the recipe names a prompt that has no answer.
+    """
     parts.answers.append(answers)
     prompt = scored_prompt(model, answers)
     mine = answers.filter(pl.col("prompt_id") == prompt)
@@ -198,7 +227,9 @@ def _genus_lists(items: pl.DataFrame, taxonomy: Taxonomy) -> list[str]:
 
 
 def _scores(run: Run, model: Classifier, items: pl.DataFrame, taxonomy: Taxonomy, parts: _Parts) -> None:
-    from birdlab.readers.scores import read_scores
+    from birdlab.abstention.said import read_said
+    from birdlab.inference.classifier_labels import read_label_list
+    from birdlab.readers.scores import AnswerScores, read_scores
 
     section = run.recipe.abstention
     assert_section(section)
@@ -211,8 +242,10 @@ def _scores(run: Run, model: Classifier, items: pl.DataFrame, taxonomy: Taxonomy
         paths = [_path(run, name) for name in names]
         paths = paths[0] if len(paths) == 1 else paths
     beside = {"ids": model.ids, "labels": None if model.weights else model.labels}
-    about = {key: _path(run, name) if name else None for key, name in beside.items()}
-    found = read_scores(paths, model=model.name, kind=model.kind, scale=model.scale, **about)
+    files = {key: _path(run, name) if name else None for key, name in beside.items()}
+    if not (isinstance(paths, Path) and paths.suffix == ".npy"):
+        files = {}  # the other formats name rows and columns themselves; labels of top-k lists are read below
+    found = read_scores(paths, model=model.name, kind=model.kind, scale=model.scale, **files)
     if len(found) != 1:
         raise DataError(
             Problem(
@@ -224,10 +257,18 @@ def _scores(run: Run, model: Classifier, items: pl.DataFrame, taxonomy: Taxonomy
             )
         )
     scores = found[0]
+    if isinstance(scores, AnswerScores):
+        answers = read_said(_known(scores.frame, model, items, parts), taxonomy)
+        _add_answers(section, model, answers.with_columns(pl.lit(model.name).alias("model")), items, taxonomy, parts)
+        return
     labels = scores.labels if hasattr(scores, "chunks") else scores.frame["label"].unique(maintain_order=True).to_list()
     parts.alignments.append(_alignment(model.name, taxonomy, labels))
     options = Options(normalise=model.normalise, nan=section.nan, range_map=hasattr(scores, "chunks"))
     about = {"ranks": section.all_ranks, "options": options, "missing": missing}
+    if not hasattr(scores, "chunks") and model.labels:
+        about["labels"] = whole_vocabulary(
+            read_label_list(_path(run, model.labels), where=f"model {model.name}"), labels
+        )
     columns, notices = score_columns(scores, items, taxonomy, observation=hasattr(scores, "chunks"), **about)
     parts.scores.append(columns.with_columns(pl.lit(model.name).alias("model")))
     parts.tell(model.name, notices)

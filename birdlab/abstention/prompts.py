@@ -156,6 +156,7 @@ def _contrast(part: pl.DataFrame, kinds: dict[bool, int], unit: str) -> dict[str
     per_item = part.group_by("item_id", "cluster", maintain_order=True).agg(
         on=rate.filter("permits_abstention").mean(), off=rate.filter(~pl.col("permits_abstention")).mean()
     )
+    per_item = per_item.sort("item_id")  # sums in one order, whatever the order of the rows
     paired = per_item.drop_nulls(["on", "off"]).with_columns(d=pl.col("on") - pl.col("off"))
     row: dict[str, Any] = {"n": paired.height, "n_unpaired": per_item.height - paired.height, "n_clusters": 0}
     if len(kinds) < 2:

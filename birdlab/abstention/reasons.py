@@ -6,6 +6,7 @@ by true reason; whether the reason is right is another number. Both are here, an
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import polars as pl
@@ -217,7 +218,7 @@ def _reason_row(part: pl.DataFrame, name: str) -> dict[str, Any]:
     with_share(row, "joint", n_right_reason, judged.height)
     if gave_up.height:
         shared = gave_up["hits"] / gave_up["n_given"].clip(lower_bound=1)
-        row["p_right_reason_shared"] = float(shared.mean())  # type: ignore[arg-type]
+        row["p_right_reason_shared"] = math.fsum(shared.to_list()) / gave_up.height  # in any order the same
     if name == UNKNOWN and n:
         return row | {"reason": "no true reason is recorded: the reason given cannot be judged"}
     return row | {"reason": NO_ITEM if not n else None if gave_up.height else NEVER}
@@ -228,7 +229,10 @@ def _given_counts(used: pl.DataFrame) -> dict[str, float]:
     counts = dict.fromkeys((*GIVEN, *REST), 0.0)
     gave_up = used.filter("abstained")
     each = (
-        gave_up.filter(pl.col("n_given") > 0).explode("reasons").group_by("reasons").agg((1 / pl.col("n_given")).sum())
+        gave_up.filter(pl.col("n_given") > 0)
+        .explode("reasons")
+        .group_by("reasons")
+        .agg((1 / pl.col("n_given")).sort().sum())
     )
     counts |= {given: float(k) for given, k in each.iter_rows()}
     counts[NO_REASON] = float((gave_up["n_given"] == 0).sum())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -18,6 +17,7 @@ from birdlab.abstention.answer_columns import answer_columns
 from birdlab.abstention.conventions import Nan, Unparsed
 from birdlab.abstention.said import read_said
 from birdlab.abstention.taxonomy import Taxonomy, alignment
+from birdlab.abstention.topk import whole_vocabulary
 from birdlab.errors import BirdlabError, DataError, ParameterError, Problem
 from birdlab.readers.files import Notice
 from birdlab.readers.item_fields import heading, tidy_name
@@ -124,12 +124,7 @@ def _with_vocabulary(source: Source, labels: Path | None) -> Source:
         return source
     from birdlab.inference.classifier_labels import read_label_list
 
-    known = read_label_list(labels, where="--labels")
-    # "Pica pica (Eurasian Magpie)" of the list is "Pica pica" of the rows, where only one label of the list is.
-    times = Counter(map(tidy_name, known))
-    written = {tidy_name(label): label for label in source.labels if label not in set(known)}
-    named = (written.get(tidy_name(x), x) if times[tidy_name(x)] == 1 else x for x in known)
-    return replace(source, vocabulary=tuple(named))
+    return replace(source, vocabulary=whole_vocabulary(read_label_list(labels, where="--labels"), source.labels))
 
 
 def at_file(error: BirdlabError, file: str) -> list[Problem]:

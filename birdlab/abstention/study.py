@@ -144,7 +144,7 @@ class Study:
             table = paired_differences(
                 {name: n.drawn for name, n in have.items()},
                 {name: n.value for name, n in have.items()},
-                n_clusters=self.clusters.n,
+                n_clusters=min((n.n_clusters or 0 for n in have.values()), default=0),
             )
             parts.append(table.select(pl.lit(measure).alias("measure"), pl.all()))
         return pl.concat(parts) if parts else pl.DataFrame(schema={"measure": pl.String, **PAIRS})

@@ -6,7 +6,8 @@ genus of a top-5 list agreed with that of the full vector on 59 % of the images.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from birdlab.abstention.hierarchy import Options, wide_columns
 from birdlab.abstention.tree import Tree
 from birdlab.errors import DataError, ParameterError, Problem
 from birdlab.readers.files import Notice
+from birdlab.readers.item_fields import tidy_name
 
 MISSING_LIMIT = 0.05
 _COUNTS = (
@@ -100,6 +102,22 @@ def topk_chunks(frame: pl.DataFrame, tree: Tree, item_ids: pl.Series) -> Iterato
         block = np.zeros((len(at), len(tree.labels)))
         block[np.searchsorted(at, item[low:high]), column[low:high]] = p[low:high]
         yield at, block
+
+
+def whole_vocabulary(known: Sequence[str], listed: Sequence[str]) -> tuple[str, ...]:
+    """All labels of a model, written as the lists write them.
+
+    Args:
+        known: labels of the model.
+        listed: labels that occur in the lists: ``Pica pica`` stands for ``Pica pica (Eurasian Magpie)``, where only one
+            label of the model is that bird.
+
+    >>> whole_vocabulary(["Pica pica (Eurasian Magpie)", "background"], ["Pica pica"])
+    ('Pica pica', 'background')
+    """
+    times = Counter(map(tidy_name, known))
+    written = {tidy_name(label): label for label in listed if label not in set(known)}
+    return tuple(written.get(tidy_name(x), x) if times[tidy_name(x)] == 1 else x for x in known)
 
 
 def refuse_topk(mean_missing: float, limit: float = MISSING_LIMIT) -> str | None:

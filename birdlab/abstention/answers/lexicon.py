@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Mapping
 from importlib import resources
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import polars as pl
 
 from birdlab.abstention.answers.fold import name_keys
 from birdlab.abstention.answers.groups import Tree, group_names
+from birdlab.errors import DataError, Problem
+from birdlab.readers.csvfile import read_rows
 
 #: Longest name in words.
 MAX_WORDS = 8
@@ -47,11 +49,27 @@ class Listed(Protocol):
     def synonyms(self) -> pl.DataFrame: ...
 
 
-def read_vernaculars() -> pl.DataFrame:
-    """The names of common birds in other languages that come with birdlab: name, language, scientific_name."""
-    source = resources.files("birdlab.abstention") / "data" / "vernaculars.csv"
-    rows = list(csv.reader(source.read_text(encoding="utf-8").splitlines()))
-    return pl.DataFrame(rows[1:], schema=dict.fromkeys(rows[0], pl.String), orient="row")
+def read_vernaculars(path: Path | None = None) -> pl.DataFrame:
+    """Names of birds in other languages: name, language, scientific_name.
+
+    Args:
+        path: a CSV with these columns; ``None`` for the names of common birds that come with birdlab.
+
+    Raises:
+        DataError: the file cannot be read, or a column is missing.
+    """
+    if path is None:
+        with resources.as_file(resources.files("birdlab.abstention") / "data" / "vernaculars.csv") as own:
+            return read_vernaculars(own)
+    table = read_rows(path, shown=str(path))
+    heads = {head.strip().casefold(): i for i, head in enumerate(table.header)}
+    names = ("name", "language", "scientific_name")
+    if missing := [key for key in names if key not in heads]:
+        found = "columns " + ", ".join(table.header[:8])
+        expected = "a column " + " and ".join(missing)
+        raise DataError(Problem("missing_column", found, expected, "add it", file=table.file, line=1))
+    rows = [[row[heads[key]].strip() for key in names] for _, row in table.rows]
+    return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
 
 
 class Lexicon:
