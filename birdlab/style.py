@@ -208,7 +208,7 @@ def save_vector(figure: Figure, stem: Path) -> list[Path]:
         path = stem.with_name(f"{stem.name}.{kind}")
         write_atomic(
             path,
-            lambda temporary, kind=kind, metadata=metadata: figure.savefig(temporary, format=kind, metadata=metadata),
+            lambda temporary, kind=kind, metadata=metadata: _save(figure, temporary, format=kind, metadata=metadata),
         )
         paths.append(path)
     return paths
@@ -220,7 +220,7 @@ def png_bytes(figure: Figure, *, dpi: int = DPI, n_colours: int = N_COLOURS) -> 
     from PIL import Image
 
     raw = io.BytesIO()
-    figure.savefig(raw, format="png", dpi=dpi, metadata={"Software": None})
+    _save(figure, raw, format="png", dpi=dpi, metadata={"Software": None})
     with Image.open(io.BytesIO(raw.getvalue())) as opened:
         pixels = np.asarray(opened.convert("RGB"))
     indices, palette = exact_palette(pixels, n_colours)
@@ -229,6 +229,14 @@ def png_bytes(figure: Figure, *, dpi: int = DPI, n_colours: int = N_COLOURS) -> 
     out = io.BytesIO()
     image.save(out, format="PNG", optimize=True, dpi=(dpi, dpi))
     return out.getvalue()
+
+
+def _save(figure: Figure, target: Any, **about: Any) -> None:
+    """Save a figure and leave it as it is: matplotlib gives one without a layout engine the default one back."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({"figure.constrained_layout.use": False}):
+        figure.savefig(target, **about)
 
 
 def exact_palette(pixels: np.ndarray, n_colours: int) -> tuple[np.ndarray, np.ndarray]:

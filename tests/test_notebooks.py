@@ -14,7 +14,15 @@ import pytest
 
 from birdlab.report.notebook import check_notebook
 
-NOTEBOOKS = ("00_data_audit", "01_inference", "02_detection", "03_difficulty", "04_difficulty_model", "10_summary")
+NOTEBOOKS = (
+    "00_data_audit",
+    "01_inference",
+    "02_detection",
+    "03_difficulty",
+    "04_difficulty_model",
+    "09_abstention",
+    "10_summary",
+)
 
 
 def outputs_of(notebook: nbformat.NotebookNode) -> list[dict]:

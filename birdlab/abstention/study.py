@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -237,7 +238,8 @@ def across_rows(found: Across) -> as_rows.Rows:
 def taxonomy_facts(notices: pl.DataFrame) -> dict[str, str]:
     """Name, version and hash of the list, as the builder of the inputs noted them."""
     told = notices.filter(pl.col("code") == "taxonomy")["message"].to_list()
-    return dict(part.split("=", 1) for part in told[0].split(" ") if "=" in part) if told else {}
+    # A name or a version may hold spaces.
+    return dict(re.findall(r"\b(name|version|sha256)=(.*?)(?= (?:version|sha256)=|$)", told[0])) if told else {}
 
 
 def no_section(run: Run) -> Exception:

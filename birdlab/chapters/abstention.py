@@ -180,6 +180,8 @@ def accuracies(metrics: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
                 row[f"{a}_gain_lo"] = row[f"{a}_gain_hi"] = None
                 if f"{a}_reason" in row:
                     row[f"{a}_gain_reason"] = row[f"{a}_reason"]
+                elif row[f"{a}_gain"] is None:
+                    row[f"{a}_gain_reason"] = "how many names there are to guess from is not known"
             rows.append(row)
     return table_of(rows, ["model", "model_note", "slice", *with_ends(names)], text=("model", "model_note", "slice"))
 
@@ -212,7 +214,7 @@ def sweep_table(sweep: pl.DataFrame, models: Sequence[str], speaking: Collection
         speaking: those that answer in words; what they, or the others, cannot have is said in one way.
 
     Returns:
-        measure, choice, and a column per model with its reason. A choice that changes no model is not listed.
+        measure, choice, and a column ``of <model>`` per model with its reason. A choice that changes no model is not listed.
     """
     rows: list[dict[str, Any]] = []
     for measure, words in _MEASURES.items():
@@ -226,7 +228,8 @@ def sweep_table(sweep: pl.DataFrame, models: Sequence[str], speaking: Collection
             if all(r["delta"] == 0.0 for r in at.values()):
                 continue
             rows.append(_sweep_row(words, f"{option} = {choice}", at, models, speaking))
-    return table_of(rows, ["measure", "choice", *models], text=("measure", "choice"))
+    names = [f"of {name}" for name in models]  # a model may be called "measure"
+    return table_of(rows, ["measure", "choice", *names], text=("measure", "choice"))
 
 
 def _sweep_row(
@@ -235,10 +238,10 @@ def _sweep_row(
     row: dict[str, Any] = {"measure": measure, "choice": choice}
     for name in models:
         found = at.get(name)
-        row[name] = found["area"] if found else None
-        row[f"{name}_reason"] = _NO_PROBABILITY if name in speaking else _NOTHING_SAID
+        row[f"of {name}"] = found["area"] if found else None
+        row[f"of {name}_reason"] = _NO_PROBABILITY if name in speaking else _NOTHING_SAID
         if found is None:
-            row[f"{name}_reason"] = "not measured"
+            row[f"of {name}_reason"] = "not measured"
     return row
 
 
@@ -250,7 +253,7 @@ _MEASURES = {"ua_a": "UA/A", "ig": "IG", "calibration_a_species": "A-species"}
 def sweep_columns(models: Sequence[str]) -> dict[str, Col]:
     """How :func:`sweep_table` is printed."""
     return {"choice": Col("Choice", kind="text"), "measure": Col("Area", kind="text")} | {
-        name: Col(name) for name in models
+        f"of {name}": Col(name) for name in models
     }
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
 from birdlab.chapters.abstention import AREAS, beaten, count_of, number_of
-from birdlab.chapters.common import count, num, pct
+from birdlab.chapters.common import count, num, pct, quoted
 from birdlab.report.show import m
 
 CHANCE = 0.5
@@ -89,9 +90,11 @@ def asked_notes(notices: pl.DataFrame, alignment: pl.DataFrame, models: Sequence
     """The list of birds with its version and hash, how labels align with it, and everything that was left out or assumed."""
     notes = []
     for told in notices.filter(pl.col("code") == "taxonomy")["message"].to_list():
-        notes.append(
-            f"List of birds: {told.replace('name=', '').replace('version=', '').replace('sha256=', 'sha256 ')}."
-        )
+        told = re.sub(
+            "version=sha256 [0-9a-f]+ ", "", quoted(told)
+        )  # a list without a year: its hash follows in any case
+        told = told.replace("name=", "").replace("version=", "").replace("sha256=", "sha256 ")
+        notes.append(f"List of birds: {told}.")
     for name in models:
         rows = alignment.filter(pl.col("model") == name)
         if rows.height:
@@ -101,7 +104,7 @@ def asked_notes(notices: pl.DataFrame, alignment: pl.DataFrame, models: Sequence
     together = shown.group_by("code", "message", "n", maintain_order=True).agg(pl.col("model"))
     for r in together.to_dicts():
         names = ", ".join(m(name) for name in r["model"] if name)
-        notes.append(f"{names + ': ' if names else ''}{r['message']} ({r['n']:,}).")
+        notes.append(f"{names + ': ' if names else ''}{quoted(r['message'])} ({r['n']:,}).")
     return notes
 
 
@@ -308,7 +311,7 @@ def prompts_title(table: pl.DataFrame) -> str:
 
 def prompts_alt(frame: pl.DataFrame) -> str:
     """Every prompt's rate in words."""
-    said = [f"{r['model']}, {r['prompt_id']}: {pct(r['rate'])}" for r in frame.to_dicts()]
+    said = [f"{r['model']}, {quoted(r['prompt_id'])}: {pct(r['rate'])}" for r in frame.to_dicts()]
     return "Share declined by prompt. " + ("; ".join(said) or "No model answers in words") + "."
 
 
@@ -345,7 +348,7 @@ def read_notes(answers: pl.DataFrame, wrongly: pl.DataFrame, prompts: dict[str, 
         blamed = wrongly.filter(here & (pl.col("given") != "all") & (pl.col("rate") > 0)).to_dicts()
         why = ", ".join(f"{r['given'] if r['given'] != 'none' else 'no reason'} {pct(r['rate'])}" for r in blamed)
         more = f" Of answerable photographs, left without a species for: {why}." if why else ""
-        notes.append(f"{m(name)}, prompt {prompt}: {said or 'no answer'}.{more}")
+        notes.append(f"{m(name)}, prompt {quoted(prompt)}: {said or 'no answer'}.{more}")
     return notes
 
 

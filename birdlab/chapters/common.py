@@ -159,6 +159,15 @@ def interval_of(share: dict[str, Any]) -> str:
     return "" if share["new_lo"] is None else f" [{100 * share['new_lo']:.0f}, {100 * share['new_hi']:.0f}]"
 
 
+def quoted(text: str) -> str:
+    """Words from the data for a sentence of ours: what looks like a model or a reference there stays words.
+
+    >>> quoted("{model:heron} in [[tab-asked]]")
+    '{ model:heron} in [ [tab-asked]]'
+    """
+    return text.replace("{model:", "{ model:").replace("[[", "[ [")
+
+
 def num(number: float | None) -> str:
     """Two decimals, or "undefined"."""
     return "undefined" if number is None else f"{number:.2f}"

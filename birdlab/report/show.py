@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import polars.selectors as cs
 
 from birdlab import style
 from birdlab.errors import ParameterError, Problem
@@ -143,6 +144,8 @@ def show_figure(
     csv = stem.with_name(f"{id}.csv")
     write_atomic(csv, lambda temporary: _flat(frame).write_csv(temporary))
     hues = _hues(run)
+    # No font has control characters; names of models hold none.
+    frame = frame.with_columns(cs.string().str.replace_all(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", "?"))
     wide, shown_px = _drawing(draw, frame, stem, width_in, id=id, alt=plain(alt), narrow=False, options=options)
     images = [wide]
     if narrow:
