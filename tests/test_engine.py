@@ -453,10 +453,22 @@ def test_mask_definitions_by_hand():
     assert (result.fixed.tp, result.fixed.fp, result.fixed.fn) == (1, 1, 1)
     # frame 0: I 64, P 64, T 100; frame 1 at confidence .25: I 0, P 36, T 100; frame 2 has neither
     assert result.miou == pytest.approx(
-        {"matched_instances": 0.64, "all_truth": 0.32, "pooled_pixels": 64 / 236, "per_frame": 0.32}
+        {
+            "matched_instances": 0.64,
+            "all_truth": 0.32,
+            "all_truth_and_false": 0.64 / 3,
+            "per_frame": 0.32,
+            "pooled_pixels": 64 / 236,
+        }
     )
     assert result.dice == pytest.approx(
-        {"matched_instances": 128 / 164, "all_truth": 64 / 164, "pooled_pixels": 128 / 300, "per_frame": 64 / 164}
+        {
+            "matched_instances": 128 / 164,
+            "all_truth": 64 / 164,
+            "all_truth_and_false": 128 / 164 / 3,
+            "per_frame": 64 / 164,
+            "pooled_pixels": 128 / 300,
+        }
     )
     assert result.ap50 == pytest.approx((51 * 1 + 50 * 2 / 3) / 101)
     assert result.as_dict()["precision"] == 0.5 and result.reasons == {}
@@ -515,11 +527,13 @@ def test_masks_when_nothing_is_hit():
         [{"frame_id": "f000", **box(20, 20, 5, 5), "score": 0.2, "mask_rle": square_mask(20, 20, 5)}]
     )
     result = evaluate_masks(labels, far, frames)
-    assert result.miou == {"matched_instances": None, "all_truth": 0.0, "pooled_pixels": 0.0, "per_frame": 0.0}
+    zeros = ("all_truth", "all_truth_and_false", "per_frame", "pooled_pixels")
+    assert result.miou == {"matched_instances": None, **dict.fromkeys(zeros, 0.0)}
     assert result.reasons == {
         "precision": "no detection",
         "miou.matched_instances": "no hit",
         "dice.matched_instances": "no hit",
+        "boundary_iou": "no hit",
     }
 
 

@@ -1,26 +1,35 @@
 """What data a study has, and whether its splits are clean: counts, differences, leaks, doubtful labels.
 
-Everything here is counted on the tables; only :func:`thumbnails` looks at pixels.
+Everything here is counted on the tables; only :func:`frame_thumbnails` looks at pixels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
 from birdlab import schemas
+from birdlab.training.leaks import frame_thumbnails, near_duplicates, shared, thumbnails
 
 if TYPE_CHECKING:
     from birdlab.study import Run
 
+__all__ = [
+    "agreement",
+    "compare_splits",
+    "doubtful_labels",
+    "frame_thumbnails",
+    "leaks",
+    "relative_area",
+    "repeated_files",
+    "summarise",
+    "thumbnails",
+]
+
 #: Splits are flagged as different beyond these: ratio of medians or means, and difference of shares.
 RATIO_FLAG, SHARE_FLAG = 1.5, 0.20
-#: Two thumbnails of 16 × 16 comparisons are near-duplicates when at most this many of the 256 differ.
-NEAR_BITS = 10
 
 
 def relative_area(frames: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
@@ -103,88 +112,25 @@ def leaks(frames: pl.DataFrame, media: pl.DataFrame, thumbs: pl.DataFrame | None
     """What stands in two splits at once: a site, a session, a date, the same file, a near-duplicate frame.
 
     A shared session or frame means that the test was partly seen in training; a shared site or date is weaker, and normal in
-    some designs: it is shown, and the reader decides.
+    some designs: it is shown, and the reader decides. The kinds are those of :mod:`birdlab.training.leaks`.
 
     Args:
         frames: the frames table.
         media: the media table (``recorded_at`` and ``sha256`` may be null).
-        thumbs: ``frame_id`` and ``bits`` (256 of them) as :func:`thumbnails` makes; None to skip near-duplicates.
+        thumbs: as :func:`birdlab.training.leaks.thumbnails` makes them; None to skip near-duplicates.
 
     Returns:
-        ``kind`` (session, file, near-duplicate frame, site, date), ``what``, ``splits``, ``n`` (frames concerned).
+        ``kind`` (session, same file, near-duplicate frame, site, date), ``what``, ``splits``, ``n`` (frames concerned).
     """
-    joined = frames.join(media.select("media_id", "sha256", "recorded_at"), on="media_id", how="left").with_columns(
-        pl.col("recorded_at").dt.date().cast(pl.String).alias("date")
+    split = frames.select("frame_id", "split")
+    found = (
+        shared(frames, media, split)
+        .group_by("kind", "what", maintain_order=True)
+        .agg(pl.col("split").unique().sort().str.join(", ").alias("splits"), pl.len().cast(pl.Int64).alias("n"))
     )
-    parts = []
-    for column, kind in (("video_id", "session"), ("sha256", "same file"), ("site_id", "site"), ("date", "date")):
-        found = (
-            joined.filter(pl.col(column).is_not_null())
-            .group_by(column)
-            .agg(pl.col("split").cast(pl.String).unique().sort().alias("splits"), pl.len().alias("n"))
-            .filter(pl.col("splits").list.len() > 1)
-            .sort(column)
-        )
-        parts.append(
-            found.select(
-                pl.lit(kind).alias("kind"),
-                pl.col(column).alias("what"),
-                pl.col("splits").list.join(", "),
-                pl.col("n").cast(pl.Int64),
-            )
-        )
-    if thumbs is not None:
-        parts.append(_near_duplicates(frames, thumbs))
-    return pl.concat(parts)
-
-
-def _near_duplicates(frames: pl.DataFrame, thumbs: pl.DataFrame) -> pl.DataFrame:
-    joined = thumbs.join(frames.select("frame_id", "split"), on="frame_id", how="inner")
-    rows: list[dict[str, object]] = []
-    splits = joined["split"].cast(pl.String).unique().sort().to_list()
-    for a, b in combinations(splits, 2):
-        left, right = (joined.filter(pl.col("split") == s) for s in (a, b))
-        x, y = (np.array(t["bits"].to_list(), dtype=np.uint8).reshape(t.height, -1) for t in (left, right))
-        ids = right["frame_id"].to_list()
-        for frame_id, bits in zip(left["frame_id"].to_list(), x, strict=True):
-            apart = np.bitwise_count(y ^ bits).sum(axis=1)
-            near = int(apart.argmin())
-            if apart[near] <= NEAR_BITS:
-                rows.append(
-                    {"kind": "near-duplicate frame", "what": f"{frame_id} ≈ {ids[near]}", "splits": f"{a}, {b}", "n": 2}
-                )
-    return pl.DataFrame(rows, schema={"kind": pl.String, "what": pl.String, "splits": pl.String, "n": pl.Int64})
-
-
-def frame_thumbnails(frames: pl.DataFrame, media: pl.DataFrame) -> pl.DataFrame | None:
-    """:func:`thumbnails` of a study's frames; None with a single split, where no pixel needs to be looked at."""
-    if frames["split"].n_unique() < 2:
-        return None
-    from birdlab.readers.pixels import iter_frames
-
-    return thumbnails((name, image) for name, image in iter_frames(frames, media) if isinstance(image, np.ndarray))
-
-
-def thumbnails(images: Iterable[tuple[str, np.ndarray]]) -> pl.DataFrame:
-    """Difference hashes: is each of 16 × 16 grey cells brighter than its right neighbour?
-
-    Two encodings or sizes of one picture differ in few of the 256 bits, two unrelated pictures in about half of them.
-
-    Args:
-        images: pairs of frame_id and image (H × W × 3 BGR or H × W, uint8).
-
-    Returns:
-        ``frame_id`` and ``bits`` (32 bytes as a list of integers). A picture without any contrast hashes to zeros.
-    """
-    import cv2
-
-    ids, bits = [], []
-    for frame_id, image in images:
-        gray = image if image.ndim == 2 else cv2.cvtColor(image, cv2.COLOR_BGR2GRAY)
-        small = cv2.resize(gray, (17, 16), interpolation=cv2.INTER_AREA)
-        ids.append(frame_id)
-        bits.append(np.packbits(small[:, 1:] > small[:, :-1]).tolist())
-    return pl.DataFrame({"frame_id": ids, "bits": bits}, schema={"frame_id": pl.String, "bits": pl.List(pl.UInt8)})
+    pairs = near_duplicates(split, thumbs) if thumbs is not None else []
+    alike = [("near-duplicate frame", f"{a} ≈ {b}", f"{part_a}, {part_b}", 2) for (a, part_a), (b, part_b), _ in pairs]
+    return pl.concat([found, pl.DataFrame(alike, schema=found.schema, orient="row")])
 
 
 def doubtful_labels(frames: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:

@@ -1,7 +1,8 @@
-"""Masks: AP, precision and recall by mask overlap, and mIoU and Dice under four named definitions.
+"""Masks: AP, precision and recall by mask overlap, mIoU and Dice under every named definition, boundary IoU.
 
 "mIoU" means different things in different papers, so each meaning has a name (:data:`DEFINITIONS`) and all are given.
-Western Bluebird, Table 2, prints one mIoU and one Dice per model without saying which.
+Western Bluebird, Table 2, prints one mIoU and one Dice per model without saying which; see
+:func:`birdlab.detection.mask_checks.possible_definitions` for what its rows can be.
 """
 
 from __future__ import annotations
@@ -14,18 +15,17 @@ import numpy as np
 import polars as pl
 
 from birdlab.detection.backends import Engine
-from birdlab.detection.boxes import decode_rle
 from birdlab.detection.engine import evaluate
+from birdlab.detection.mask_overlap import (
+    DEFINITIONS,
+    UNDEFINED,
+    Overlaps,
+    mean_boundary_iou,
+    mean_overlap,
+    overlaps,
+)
 from birdlab.detection.matching import match
 from birdlab.detection.scores import OperatingPoint, operating_point
-
-#: What each mean is taken over; I, P, T are the pixels of the overlap, of the detections and of the truth.
-DEFINITIONS = {
-    "matched_instances": "mean over hits (pairs matched by mask overlap at the confidence)",
-    "all_truth": "mean over labelled birds, a miss counting 0",
-    "pooled_pixels": "all frames' pixels together: sum of I over sum of the union (Dice: 2 sum I over sum P + sum T)",
-    "per_frame": "mean over frames of the overlap of all detections with all birds; frames with neither are left out",
-}
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,11 @@ class MaskScores:
         ap, ap50: average precision with mask overlap, in [0, 1], higher is better.
         fixed: counts, precision, recall and F1 with mask overlap at the confidence.
         miou, dice: one value in [0, 1] per definition of :data:`DEFINITIONS`, higher is better.
+        boundary_iou: mean over hits in [0, 1], higher is better, see :mod:`birdlab.detection.boundary`.
         n_ground_truth, n_images: labelled birds and frames whose masks were compared.
         reasons: key to why it is null.
         warnings: what a reader should know.
+        overlaps: what miou, dice and boundary_iou are means of; ``None`` where masks are not on both sides.
     """
 
     ap: float | None
@@ -46,15 +48,18 @@ class MaskScores:
     fixed: OperatingPoint
     miou: dict[str, float | None]
     dice: dict[str, float | None]
+    boundary_iou: float | None
     n_ground_truth: int
     n_images: int
     reasons: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    overlaps: Overlaps | None = field(default=None, repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON types: ap, ap50, precision, recall, f1, counts, miou, dice."""
+        """Plain JSON types: ap, ap50, precision, recall, f1, counts, miou, dice, boundary_iou."""
         point = self.fixed.as_dict()
         return {"ap": self.ap, "ap50": self.ap50, **point, "miou": self.miou, "dice": self.dice} | {
+            "boundary_iou": self.boundary_iou,
             "n_ground_truth": self.n_ground_truth,
             "n_images": self.n_images,
         }
@@ -121,8 +126,8 @@ def evaluate_masks(
 
     Returns:
         The scores; where labels or detections have no masks everything is null, with the reason. The two pixel
-        definitions take all classes together, and leave out detections that do not count (on crowds and ignored
-        regions).
+        definitions (``per_frame``, ``pooled_pixels``) take all classes together, and leave out detections that do
+        not count (on crowds and ignored regions).
 
     Raises:
         ParameterError: an argument is out of range, or several models.
@@ -135,31 +140,38 @@ def evaluate_masks(
     )
     matches = match(labels, predictions, frames, iou=iou, conf=conf, class_agnostic=class_agnostic, iou_type="segm")
     point = operating_point(matches, conf, iou=iou)
-    miou, dice = _overlaps(matches, labels, predictions)
+    found = overlaps(matches, labels, predictions)
+    miou, dice, edge = mean_overlap(found, "iou"), mean_overlap(found, "dice"), mean_boundary_iou(found)
     reasons = {key: why for key, why in result.reasons.items() if key in ("ap", "ap50")} | point.reasons()
-    for name, values in (("miou", miou), ("dice", dice)):
-        why = {"matched_instances": "no hit", "all_truth": "no labelled bird"}
-        reasons |= {
-            f"{name}.{k}": why.get(k, "no pixel of a bird or a detection") for k, v in values.items() if v is None
-        }
+    reasons |= {
+        f"{name}.{kind}": UNDEFINED[kind]
+        for name, values in (("miou", miou), ("dice", dice))
+        for kind, value in values.items()
+        if value is None
+    }
+    if edge is None:
+        reasons["boundary_iou"] = UNDEFINED["matched_instances"]
     return MaskScores(
         result.stats["ap"],
         result.stats["ap50"],
         point,
         miou,
         dice,
+        edge,
         result.n_ground_truth,
         result.n_images,
         reasons,
         warnings + [w for w in result.warnings if w != "0 detections"],
+        found,
     )
 
 
 def _without_masks(iou: float, conf: float) -> MaskScores:
     nothing: dict[str, float | None] = dict.fromkeys(DEFINITIONS)
-    keys = ["ap", "ap50", "precision", "recall", "f1", *(f"{m}.{d}" for m in ("miou", "dice") for d in DEFINITIONS)]
+    keys = ["ap", "ap50", "precision", "recall", "f1", "boundary_iou"]
+    keys += [f"{m}.{d}" for m in ("miou", "dice") for d in DEFINITIONS]
     why = dict.fromkeys(keys, "no masks on both sides")
-    return MaskScores(None, None, OperatingPoint(conf, iou, 0, 0, 0), nothing, dict(nothing), 0, 0, why)
+    return MaskScores(None, None, OperatingPoint(conf, iou, 0, 0, 0), nothing, dict(nothing), None, 0, 0, why)
 
 
 def _filled_boxes(labels: pl.DataFrame, predictions: pl.DataFrame, frames: pl.DataFrame) -> pl.Series:
@@ -180,54 +192,3 @@ def _filled_boxes(labels: pl.DataFrame, predictions: pl.DataFrame, frames: pl.Da
             text = json.dumps({"size": [height, width], "counts": rle["counts"].decode()}, separators=(",", ":"))
         out.append(text)
     return pl.Series("mask_rle", out, dtype=pl.String)
-
-
-def _overlaps(
-    matches: pl.DataFrame, labels: pl.DataFrame, predictions: pl.DataFrame
-) -> tuple[dict[str, float | None], dict[str, float | None]]:
-    """mIoU and Dice by definition."""
-    pairs = matches.filter(pl.col("outcome") == "tp")["iou"].to_numpy()
-    n = matches.filter(pl.col("outcome").is_in(["tp", "fn"])).height
-    inter, found, truth = _frame_pixels(matches, labels, predictions)
-    union = found + truth - inter
-    some = union > 0
-
-    def means(pair_values: np.ndarray, frame_values: np.ndarray, pooled: float | None) -> dict[str, float | None]:
-        return {
-            "matched_instances": float(pair_values.mean()) if len(pairs) else None,
-            "all_truth": float(pair_values.sum() / n) if n else None,
-            "pooled_pixels": pooled,
-            "per_frame": float(frame_values.mean()) if some.any() else None,
-        }
-
-    pooled_iou = float(inter.sum() / union.sum()) if some.any() else None
-    pooled_dice = float(2 * inter.sum() / (found.sum() + truth.sum())) if some.any() else None
-    # Dice of a pair follows from its IoU: 2 I / (P + T) = 2 IoU / (1 + IoU).
-    dice = means(2 * pairs / (1 + pairs), 2 * inter[some] / (found + truth)[some], pooled_dice)
-    return means(pairs, inter[some] / union[some], pooled_iou), dice
-
-
-def _frame_pixels(
-    matches: pl.DataFrame, labels: pl.DataFrame, predictions: pl.DataFrame
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pixels of overlap, of detections and of birds in every frame that has either."""
-    counted = matches.filter(pl.col("outcome") != "ignored")
-    sides = []
-    for table, key in ((predictions, "prediction_id"), (labels, "label_id")):
-        wanted = counted.select(key).drop_nulls()
-        rows = table.join(wanted, on=key, how="semi").select("frame_id", "mask_rle")
-        sides.append(
-            {f: [decode_rle(t) for t in texts] for f, texts in rows.group_by("frame_id").agg("mask_rle").iter_rows()}
-        )
-    rows = [_pixels(sides[0].get(f, []), sides[1].get(f, [])) for f in sorted(sides[0].keys() | sides[1].keys())]
-    columns = np.array(rows, dtype=np.float64).reshape(-1, 3)
-    return columns[:, 0], columns[:, 1], columns[:, 2]
-
-
-def _pixels(found: list[dict[str, Any]], truth: list[dict[str, Any]]) -> tuple[float, float, float]:
-    from pycocotools import mask
-
-    unions = [mask.merge(side) if side else None for side in (found, truth)]
-    p, t = (0.0 if union is None else float(mask.area(union)) for union in unions)
-    both = float(mask.area(mask.merge(unions, intersect=True))) if found and truth else 0.0
-    return both, p, t

@@ -11,12 +11,11 @@ from birdlab import schemas
 from birdlab.detection import scores
 from birdlab.detection.engine import STATS, evaluate
 from birdlab.detection.groups import false_alarms, recall_by_size, shares, thin, thinning_distance
-from birdlab.detection.masks import DEFINITIONS, evaluate_masks, has_masks
+from birdlab.detection.mask_rows import NO_AP_INTERVAL, mask_rows
 from birdlab.detection.matching import match
 from birdlab.detection.scored import HUMAN, Scored
 from birdlab.metrics import metric_row
 
-NO_AP_INTERVAL = "no interval is computed for AP and AR"
 _SIZE_GROUP = {"coco": "coco_size", "relative": "relative_size"}
 Rows = list[dict[str, Any]]
 
@@ -183,44 +182,6 @@ def _thinned_rows(study: Scored, found: pl.DataFrame, frames: pl.DataFrame, matc
 
 def _on(matches: pl.DataFrame, frames: pl.DataFrame) -> pl.DataFrame:
     return matches.join(frames.select("frame_id"), on="frame_id", how="semi")
-
-
-def mask_rows(study: Scored, found: pl.DataFrame, frames: pl.DataFrame) -> Rows:
-    """AP, counts, mIoU and Dice of masks; one row with the reason where masks are not on both sides."""
-    s = study.settings
-    on = frames.select("frame_id")
-    labels, looked = (t.join(on, on="frame_id", how="semi", maintain_order="left") for t in (study.labels, found))
-    coco = study.coco.replace("bbox", "segm")
-    if not has_masks(labels, looked):
-        side = "labels" if labels["mask_rle"].null_count() == labels.height else "detections"
-        return [metric_row(metric="mask_ap", n=0, method=coco, reason=f"the {side} have no masks")]
-    result = evaluate_masks(
-        labels,
-        looked,
-        frames,
-        engine=s.engine,
-        iou=s.iou,
-        conf=s.conf,
-        max_dets=s.max_dets,
-        class_agnostic=s.class_agnostic,
-    )
-    n, fixed, why = result.n_ground_truth, f"mask {study.method}", result.reasons
-    pairs = (("ap", result.ap), ("ap50", result.ap50))
-    rows = [
-        metric_row(metric=f"mask_{m}", value=v, n=n, method=coco, reason=why.get(m) or NO_AP_INTERVAL) for m, v in pairs
-    ]
-    for key, value in result.fixed.as_dict().items():
-        if key not in ("conf", "iou"):
-            number = None if value is None else float(value)
-            rows.append(metric_row(metric=f"mask_{key}", value=number, n=n, method=fixed, reason=why.get(key)))
-    for name, values in (("miou", result.miou), ("dice", result.dice)):
-        for kind in DEFINITIONS:
-            at = {"metric": f"mask_{name}", "method": f"{fixed}; {kind}", "reason": why.get(f"{name}.{kind}")}
-            rows.append(metric_row(value=values[kind], n=n, **at))
-    warnings = enumerate(result.warnings, start=1)
-    return rows + [
-        metric_row(metric="warning", group="warning", level=f"mask {i}", method=coco, reason=w) for i, w in warnings
-    ]
 
 
 def human_rows(study: Scored) -> Rows:

@@ -86,7 +86,7 @@ def _classes(models: Sequence[dict[str, Any]]) -> str:
 
 
 def _masks(models: Sequence[dict[str, Any]]) -> str:
-    keys = ("ap", "ap50", "precision", "recall", "f1")
+    keys = ("ap", "ap50", "precision", "recall", "f1", "boundary_iou")
     rows: list[list[Any]] = [[m["name"], *(m["mask"][k] for k in keys)] for m in models]
     text = _table(["masks", *keys], rows)
     definitions = list(models[0]["mask"]["miou"])

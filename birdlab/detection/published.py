@@ -5,10 +5,12 @@ Typed in as printed. They have no ``value`` (nothing here was computed from imag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from birdlab.detection.mask_checks import possible_definitions
+from birdlab.detection.mask_overlap import TITLES
 from birdlab.detection.scores import ap50_bound, max_f1_warning
 from birdlab.metrics import metric_frame, metric_row
 
@@ -32,7 +34,7 @@ _TABLE_2_METRICS = (
     *(f"mask_{m}" for m in ("ap", "ap50", "precision", "recall", "f1", "miou", "dice")),
     "fps_end_to_end",
 )
-#: Mask AP (Table 2); the paper does not define its mIoU and Dice.
+#: Mask AP (Table 2); the paper does not define its mIoU and Dice: what they can be is worked out from P, R and F1.
 _TABLE_2_ROWS: dict[str, tuple[float, ...]] = {
     "YOLOv8-Seg": (0.1820, 0.6653, 0.7991, 0.7136, 0.7539, 0.6459, 0.7823, 13.83),
     "Mask R-CNN": (0.6398, 0.9154, 0.6701, 0.9441, 0.7838, 0.8488, 0.9166, 7.75),
@@ -75,10 +77,13 @@ def published(names: Sequence[str]) -> pl.DataFrame:
 def _rows(model: str, numbers: dict[str, float], source: str) -> list[dict[str, object]]:
     digits = 3 if model in _THREE_DIGITS else 4
     rows = []
+    remarks = {metric: text for (name, metric), text in _REMARKS.items() if name == model}
+    if "mask_miou" in numbers:
+        remarks |= dict.fromkeys(("mask_miou", "mask_dice"), definition_remark(numbers, digits=digits))
     for metric, number in numbers.items():
         fps = metric.startswith("fps")
         method = f"published; {_TEST}; " + ("NVIDIA T4" if fps else f"printed to {digits} digits")
-        remark = _REMARKS.get((model, metric))
+        remark = remarks.get(metric)
         rows.append(
             metric_row(
                 dataset=BLUEBIRD,
@@ -98,3 +103,26 @@ def _rows(model: str, numbers: dict[str, float], source: str) -> list[dict[str, 
         about = {"metric": f"{prefix}ap50_bound", "method": "from the printed F1", "value": bound, "reason": warning}
         rows.append(metric_row(dataset=BLUEBIRD, model=model, source=source, **about))
     return rows
+
+
+def definition_remark(numbers: Mapping[str, float], *, digits: int = 4) -> str:
+    """In words, which definitions a printed row's mIoU and Dice can have and why not the others.
+
+    Args:
+        numbers: ``mask_precision``, ``mask_recall``, ``mask_f1``, ``mask_miou`` and ``mask_dice`` as printed.
+        digits: decimals printed.
+
+    The derivation is in :mod:`birdlab.detection.mask_checks`.
+    """
+    row = {key: numbers[f"mask_{key}"] for key in ("precision", "recall", "f1", "miou", "dice")}
+    found = possible_definitions(row, digits=digits)
+    can = [TITLES[name] for name, why in found.items() if why is None]
+    cannot = [f"{TITLES[name]} ({why})" for name, why in found.items() if why is not None]
+    said = f"not defined in the paper; with its precision and recall it can be {_listed(can, 'or')}"
+    return f"{said}, not {_listed(cannot, 'nor')}" if cannot else said
+
+
+def _listed(words: Sequence[str], last: str) -> str:
+    if len(words) < 2:
+        return "".join(words) or "none of the definitions known"
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"

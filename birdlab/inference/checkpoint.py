@@ -12,6 +12,7 @@ import importlib
 import pathlib
 import pickle
 import pickletools
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +39,10 @@ _LOAD_ERRORS = (
     ValueError,
     KeyError,
     ImportError,
+)
+#: What the pickle of a tensor names.
+_TENSOR = re.compile(
+    r"torch\._utils\._rebuild_\w+|torch\.\w*Storage|torch\.storage\.\w+|torch\.\w*float\w*|torch\.Size"
 )
 _PATHS = {f"{module}.{kind}" for module in ("pathlib", "pathlib._local") for kind in ("PosixPath", "WindowsPath")}
 
@@ -141,6 +146,18 @@ def scan(path: Path) -> tuple[set[str], set[str]]:
                 "a checkpoint as torch.save writes it",
             )
         ) from error
+
+
+def holds_tensors_only(path: Path) -> bool:
+    """Whether a checkpoint is tensors by name, without any layer or network; runs and loads nothing.
+
+    False for a file that is no checkpoint.
+    """
+    try:
+        names, _ = scan(path)
+    except (DataError, OSError):
+        return False
+    return all(name == "collections.OrderedDict" or _TENSOR.fullmatch(name) for name in names) and bool(names)
 
 
 def _names(data: bytes) -> tuple[set[str], set[str]]:

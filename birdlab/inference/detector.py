@@ -21,6 +21,7 @@ class Boxes:
         classes: int array of shape (n,), class indices of the model.
         masks: COCO RLE as JSON text per detection, or ``None`` where the model gives no masks.
         n_dropped: detections left out because they had no area inside the frame or were no numbers.
+        n_empty_masks: detections that have a box but no pixel in their mask.
     """
 
     xywh: np.ndarray
@@ -28,6 +29,7 @@ class Boxes:
     classes: np.ndarray
     masks: list[str] | None = None
     n_dropped: int = 0
+    n_empty_masks: int = 0
 
 
 @dataclass(frozen=True)

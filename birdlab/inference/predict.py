@@ -138,6 +138,10 @@ def load_detector(model: Model, weights: Weights, device: str, cache: Path) -> D
         from birdlab.inference.yolox import YoloxDetector
 
         return YoloxDetector(model, weights, device)
+    if weights.adapter == "torchvision":
+        from birdlab.inference.torchvision_adapter import TorchvisionDetector
+
+        return TorchvisionDetector(model, weights, device)
     from birdlab.inference.ultralytics_adapter import UltralyticsDetector
 
     return UltralyticsDetector(model, weights, device, cache)
@@ -147,6 +151,10 @@ def _key(model: Model, weights: Weights, device: str, categories: list[str]) -> 
     settings = model.model_dump(mode="json", include={"classes", "conf", "iou", "max_det", "imgsz", "batch", "half"})
     if weights.adapter == "yolox":
         from birdlab.inference.yolox import environment
+    elif weights.adapter == "torchvision":
+        from birdlab.inference.torchvision_adapter import environment
+
+        settings["architecture"] = model.architecture
     else:
         from birdlab.inference.ultralytics_adapter import environment
     parts = [VERSION, weights.adapter, weights.sha256, settings, sorted(categories), *environment(weights, device)]

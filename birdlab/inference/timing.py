@@ -36,6 +36,7 @@ class ShardTiming:
     model_s: float = 0.0
     end_to_end_s: float = 0.0
     n_dropped: int = 0  #: boxes without area or with a value that is no number
+    n_empty_masks: int = 0  #: boxes whose mask has no pixel
     remarks: list[str] = field(default_factory=list)
 
     def dumps(self) -> str:
@@ -109,6 +110,9 @@ def run_notices(
     dropped = sum(t.n_dropped for t in timings)
     if dropped:
         rows.append((model, "empty_boxes", "detections without area inside the frame were left out", dropped))
+    empty = sum(t.n_empty_masks for t in timings)
+    if empty:
+        rows.append((model, "empty_masks", "detections whose mask has no pixel keep their box and have no mask", empty))
     for stage, what in (("read", f"{unit} could not be read"), ("predict", f"{unit} made the model fail")):
         n = failures.filter(pl.col("stage") == stage).height
         if n:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import shutil
 import sys
@@ -18,13 +17,16 @@ from birdlab.errors import DataError, Problem
 from birdlab.inference import device as devices
 from birdlab.inference.checkpoint import import_ultralytics, load_checkpoint
 from birdlab.inference.detector import Boxes, PredictError, Prediction, finish
+from birdlab.inference.masks import drawn_rle, with_masks
 from birdlab.inference.weights import Weights, missing_package, versions
 from birdlab.recipe import Model
 
-#: Part of the key of finished shards: raise it when the same input would give other boxes.
-VERSION = 1
+#: Part of the key of finished shards: raise it when the same input would give other boxes or masks.
+VERSION = 2
 #: Newest instructions that give the same int8 products as older ones (oneDNN, ONEDNN_MAX_CPU_ISA).
 COMMON_ISA = "AVX512_CORE"
+#: Masks held on the network's grid at a time.
+GRIDS = 32
 TASKS = ("detect", "segment", "pose")
 #: What third-party code raises when it cannot cope with an image.
 ERRORS = (ArithmeticError, AssertionError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError)
@@ -42,7 +44,8 @@ class UltralyticsDetector:
     """A loaded ultralytics model; see :class:`birdlab.inference.detector.Detector`.
 
     Exports have a fixed input size and precision; where the recipe asks for another one, ``remarks`` says so. Masks
-    are taken at the network's input resolution and drawn to the frame's by bilinear interpolation inside the box.
+    are interpolated bilinearly from the network's grid (a quarter of its input) to the frame inside the box, one at a
+    time; a box whose mask has no pixel is kept without a mask.
 
     Args:
         model: model section of the recipe.
@@ -84,6 +87,7 @@ class UltralyticsDetector:
             raise DataError(
                 Problem("wrong_task", found, "a detector (boxes, with or without masks)", file=str(weights.path))
             )
+        self._predictor = _mask_predictor() if self._yolo.task == "segment" else None
         self.keep: list[int] = []
         self._probe(model, weights)
 
@@ -99,6 +103,7 @@ class UltralyticsDetector:
     def _call(self, images: list[np.ndarray], classes: list[int] | None) -> list[Any]:
         return self._yolo.predict(
             images,
+            predictor=self._predictor,
             batch=len(images),
             classes=classes,
             device=self._device.name,
@@ -146,9 +151,11 @@ class UltralyticsDetector:
         boxes, kept = finish(xyxy, scores, classes, result.orig_shape)
         if self._yolo.task != "segment":
             return boxes
-        drawn = [] if result.masks is None else [result.masks.data[int(i)].float().cpu().numpy() for i in kept]
-        masks = [mask_rle(m, box, result.orig_shape) for m, box in zip(drawn, boxes.xywh, strict=True)]
-        return Boxes(boxes.xywh, boxes.scores, boxes.classes, masks, boxes.n_dropped)
+        masks = [
+            mask_rle(logits, box, result.orig_shape, result.mask_parts[2])
+            for logits, box in zip(_grids(result.mask_parts, kept), boxes.xywh, strict=True)
+        ]
+        return with_masks(boxes, masks, result.orig_shape[:2])
 
 
 def environment(weights: Weights, device: str) -> list[Any]:
@@ -159,65 +166,54 @@ def environment(weights: Weights, device: str) -> list[Any]:
     return [VERSION, kind, isa, *versions("ultralytics", "torch", runtime, "opencv-python")]
 
 
-def mask_rle(mask: np.ndarray, box: np.ndarray, shape: tuple[int, int]) -> str:
-    """A mask at the network's input size as COCO RLE at the frame's size, cut at its box.
+def mask_rle(logits: np.ndarray, box: np.ndarray, shape: tuple[int, int], input_shape: tuple[int, int]) -> str | None:
+    """A mask on the network's grid as COCO RLE at the frame's size, cut at its box.
 
     Args:
-        mask: float array of shape (h, w), 1 inside, on the letterboxed input (frame centred, padding around it).
+        logits: float array of shape (h, w), above 0 inside; the grid spans the letterboxed input (frame in the middle,
+            padding around it).
         box: left, top, width, height, frame px.
         shape: (H, W) of the frame.
+        input_shape: height and width of the input, px.
 
     Returns:
-        JSON text ``{"size": [H, W], "counts": "…"}``.
+        JSON text ``{"size": [H, W], "counts": "…"}``, or ``None`` if no pixel is inside.
     """
-    import cv2
-
-    gain = min(mask.shape[0] / shape[0], mask.shape[1] / shape[1])
-    pad_x, pad_y = (mask.shape[1] - round(shape[1] * gain)) / 2, (mask.shape[0] - round(shape[0] * gain)) / 2
-    x0, y0 = (int(np.floor(v)) for v in box[:2])
-    x1, y1 = min(shape[1], int(np.ceil(box[0] + box[2]))), min(shape[0], int(np.ceil(box[1] + box[3])))
-    # Frame pixel (x, y) has its centre at (x + ½) · gain + pad − ½ on the input.
-    to_input = np.array([[gain, 0, (x0 + 0.5) * gain + pad_x - 0.5], [0, gain, (y0 + 0.5) * gain + pad_y - 0.5]])
-    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-    crop = cv2.warpAffine(mask.astype(np.float32), to_input, (x1 - x0, y1 - y0), flags=flags) > 0.5
-    return crop_rle(crop, (x0, y0), shape)
+    # As the library letterboxes and scales boxes back: sides rounded, the smaller half of odd padding left and above.
+    gain = min(input_shape[0] / shape[0], input_shape[1] / shape[1])
+    sides = [max(round(side * gain), 1) for side in shape]
+    pads = [round((given - side) / 2 - 0.1) for given, side in zip(input_shape, sides, strict=True)]
+    cells = [n / given for n, given in zip(logits.shape, input_shape, strict=True)]
+    scale = sides[1] / shape[1] * cells[1], sides[0] / shape[0] * cells[0]
+    return drawn_rle(logits, scale, (pads[1] * cells[1], pads[0] * cells[0]), box, shape, level=0.0)
 
 
-def crop_rle(crop: np.ndarray, corner: tuple[int, int], shape: tuple[int, int]) -> str:
-    """COCO RLE (JSON text) of a frame that is empty but for ``crop``, whose left top pixel is at ``corner`` (x, y).
+def _grids(parts: tuple[Any, Any, Any], kept: np.ndarray) -> Iterator[np.ndarray]:
+    """The mask of each kept detection on the network's grid: prototypes summed by its coefficients."""
+    coefficients, prototypes = parts[0].cpu().numpy()[kept], parts[1].cpu().numpy()
+    flat = prototypes.reshape(len(prototypes), -1)
+    for start in range(0, len(kept), GRIDS):
+        some = coefficients[start : start + GRIDS] @ flat
+        yield from some.reshape(-1, *prototypes.shape[1:])
 
-    >>> crop_rle(np.ones((1, 1), bool), (1, 0), (2, 2))
-    '{"size": [2, 2], "counts": "211"}'
+
+def _mask_predictor() -> type:
+    """The library's predictor for masks, which keeps prototypes and coefficients in place of masks of all detections.
+
+    The library's own would hold every mask at the input's size at once, and leave out boxes whose mask is empty.
     """
-    from pycocotools import mask as coco
+    from ultralytics.engine.results import Results
+    from ultralytics.models.yolo.segment import SegmentationPredictor
+    from ultralytics.utils import ops
 
-    height, width = shape
-    padded = np.zeros((crop.shape[1], crop.shape[0] + 2), dtype=np.int8)
-    padded[:, 1:-1] = crop.T
-    steps = np.diff(padded, axis=1)
-    columns, starts = np.nonzero(steps == 1)
-    _, ends = np.nonzero(steps == -1)
-    offset = (corner[0] + columns) * height + corner[1]
-    # A run that reaches the foot of a column goes on at the head of the next one: runs of length 0 are legal in RLE.
-    edges = np.stack([offset + starts, offset + ends], axis=1).ravel()
-    counts = np.diff(np.concatenate([[0], edges, [height * width]]))
-    packed = coco.frPyObjects({"size": [height, width], "counts": _merged(counts.tolist())}, height, width)
-    return json.dumps({"size": [height, width], "counts": packed["counts"].decode("ascii")})
+    class Predictor(SegmentationPredictor):
+        def construct_result(self, pred: Any, img: Any, orig_img: Any, img_path: Any, proto: Any) -> Any:
+            pred[:, :4] = ops.scale_boxes(img.shape[2:], pred[:, :4], orig_img.shape)
+            result = Results(orig_img, path=img_path, names=self.model.names, boxes=pred[:, :6])
+            result.mask_parts = (pred[:, 6:].float(), proto.float(), tuple(img.shape[2:]))
+            return result
 
-
-def _merged(counts: list[int]) -> list[int]:
-    """The same runs with those of length 0 (but the first) joined to their neighbours, as COCO writes them."""
-    merged = counts[:1]
-    pending = False
-    for count in counts[1:]:
-        if pending:
-            merged[-1] += count
-            pending = False
-        elif count == 0:
-            pending = True
-        else:
-            merged.append(count)
-    return merged
+    return Predictor
 
 
 def _precision(weights: Weights, *, half: bool) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from birdlab.errors import DataError, ParameterError, Problem
+from birdlab.inference.checkpoint import holds_tensors_only
 from birdlab.manifest import hash_file
 from birdlab.readers.labels import locate
 from birdlab.recipe import Model
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
     from birdlab.recipe.abstention import Classifier
 
 CLASSIFIERS = "a .tflite or .onnx image classifier"
-SUPPORTED = "an ultralytics .pt, an .onnx, or an OpenVINO folder (.xml and .bin)"
+SUPPORTED = "an ultralytics .pt, a torchvision .pt or .pth, an .onnx, or an OpenVINO folder (.xml and .bin)"
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights on disk: ``kind`` is pt, onnx, openvino or tflite; ``metadata`` is what an export says of itself."""
+    """Weights on disk: ``kind`` is pt, pth, onnx, openvino or tflite; ``metadata`` is what an export says of itself."""
 
     path: Path
     kind: str
@@ -136,7 +137,7 @@ def _locate(model: Model, base: Path, root: Path) -> Path:
 
 def _kind(path: Path, model: Model) -> str:
     suffix = path.suffix.lower()
-    if path.is_file() and suffix in {".pt", ".onnx"}:
+    if path.is_file() and suffix in {".pt", ".pth", ".onnx"}:
         return suffix[1:]
     folder = path if path.is_dir() else path.parent
     graphs = sorted(folder.glob("*.xml")) if path.is_dir() else [path] if suffix == ".xml" else []
@@ -257,21 +258,18 @@ def _tensors(message: Any) -> Iterator[Any]:
 
 
 def _adapter(model: Model, path: Path, kind: str, metadata: dict[str, Any]) -> str:
-    from_ultralytics = kind == "pt" or {"names", "stride"} <= set(metadata)
     where = f"model {model.name}"
-    if model.adapter == "yolox" and kind != "onnx":
-        raise ParameterError(
-            Problem(
-                "wrong_adapter",
-                f"yolox for {path.name}",
-                "an .onnx file for the yolox adapter",
-                record=where,
-                key="adapter",
-            )
-        )
+    runs = {"yolox": ("onnx",), "torchvision": ("pt", "pth"), "ultralytics": ("pt", "onnx", "openvino")}
     if model.adapter != "auto":
+        if kind not in runs[model.adapter]:
+            expected = {"yolox": "an .onnx file", "torchvision": "a .pt or .pth file"}.get(model.adapter, "a .pt file")
+            expected += f" for the {model.adapter} adapter"
+            found = f"{model.adapter} for {path.name}"
+            raise ParameterError(Problem("wrong_adapter", found, expected, record=where, key="adapter"))
         return model.adapter
-    if from_ultralytics:
+    if kind in ("pt", "pth"):
+        return "torchvision" if kind == "pth" or holds_tensors_only(path) else "ultralytics"
+    if {"names", "stride"} <= set(metadata):
         return "ultralytics"
     if kind == "onnx":
         return "yolox"

@@ -80,6 +80,7 @@ class Worker:
         timing.end_to_end_s = time.perf_counter() - started
         timing.n_frames = len(found)
         timing.n_dropped = sum(boxes.n_dropped for boxes in found.values())
+        timing.n_empty_masks = sum(boxes.n_empty_masks for boxes in found.values())
         return self._part(payload, found, failures, timing)
 
     def _detect(self, images: list[np.ndarray]) -> list[tuple[Boxes, float]]:

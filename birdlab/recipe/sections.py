@@ -94,10 +94,11 @@ class Model(Strict):
     """One detector: weights to run, or predictions made elsewhere."""
 
     name: Annotated[str, Field(pattern=MODEL_NAME)]
-    weights: str | None = None  #: .pt, .onnx or OpenVINO folder; ``birdlab:NAME`` for a detector of the demo
+    weights: str | None = None  #: .pt, .pth, .onnx or OpenVINO folder; ``birdlab:NAME`` for a detector of the demo
     predictions: str | None = None  #: file with detections made elsewhere
     format: Literal["coco", "megadetector", "yolo"] = "coco"  #: of the predictions file
-    adapter: Literal["auto", "ultralytics", "yolox"] = "auto"
+    adapter: Literal["auto", "ultralytics", "yolox", "torchvision"] = "auto"
+    architecture: str | None = None  #: torchvision: builder of a bare state dict (``maskrcnn_resnet50_fpn``)
     sha256: str | None = None  #: hash the weights must have
     trust: bool = False  #: load a .pt that needs more than the known layers: runs code from the file
     classes: dict[str, str] = Field(default_factory=dict)  #: class of the model -> class of the study; others dropped
