@@ -36,6 +36,13 @@ BUILDERS: dict[str, str] = {
     "inference_notices": "birdlab.inference.predict:build",
     "matches": "birdlab.detection.study:build",
     "metrics_detection": "birdlab.detection.study:build",
+    "ranks": "birdlab.detection.compare_study:build",
+    "rank_agreement": "birdlab.detection.compare_study:build",
+    "rank_moves": "birdlab.detection.compare_study:build",
+    "model_agreement": "birdlab.detection.compare_study:build",
+    "missed_by_all": "birdlab.detection.compare_study:build",
+    "speed_points": "birdlab.detection.compare_study:build",
+    "metrics_comparison": "birdlab.detection.compare_study:build",
     "factors": "birdlab.difficulty.factors:build",
     "frame_facts": "birdlab.difficulty.factors:build",
     "factor_settings": "birdlab.difficulty.factors:build",
@@ -87,6 +94,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "birdlab.readers.study:build": (),
     "birdlab.inference.predict:build": ("models", "frames"),
     "birdlab.detection.study:build": ("scoring", "models", "labels", "predictions"),
+    "birdlab.detection.compare_study:build": ("matches",),
     "birdlab.difficulty.factors:build": ("scoring", "frames", "labels"),
     "birdlab.difficulty.study:build_instances": ("factors", "matches"),
     "birdlab.difficulty.study:build": ("difficulty", "instances"),
@@ -96,6 +104,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
 }
 #: Notebooks without which a table takes no part in ``metrics``: it costs a look at every picture.
 ONLY_WITH: dict[str, tuple[str, ...]] = {
+    "metrics_comparison": ("02b_comparison",),
     "metrics_difficulty": ("03_difficulty", "04_difficulty_model"),
     "metrics_difficulty_model": ("04_difficulty_model",),
     "metrics_abstention": ("09_abstention",),

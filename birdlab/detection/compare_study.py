@@ -80,7 +80,7 @@ def between_places(study: Scored, matches: pl.DataFrame) -> tuple[pl.DataFrame, 
             pair.append(ranking.rank_table(counts.filter(pl.col("metric").is_in(list(COMPARED)))))
         orders.append(_named(agreement.rank_agreement(*pair), name, rest))
         moves.append(_named(agreement.moved(*pair), name, rest))
-    nothing = pl.DataFrame({"model": [], "metric": [], "value": []}, schema=_EMPTY)
+    nothing = pl.DataFrame(schema=_EMPTY)
     blank = (agreement.rank_agreement(nothing, nothing), agreement.moved(nothing, nothing))
     first, second = (
         pl.concat([_named(b.clear(), "", ""), *found]) for b, found in zip(blank, (orders, moves), strict=True)

@@ -39,7 +39,7 @@ def chapters(*, detectors: bool = True, abstention: bool = False) -> list[str]:
     >>> chapters(detectors=False, abstention=True)
     ['09_abstention', '10_summary']
     """
-    first = ["00_data_audit", "01_inference", "02_detection", "03_difficulty", "04_difficulty_model"]
+    first = ["00_data_audit", "01_inference", "02_detection", "02b_comparison", "03_difficulty", "04_difficulty_model"]
     return [*(first if detectors else []), *(["09_abstention"] if abstention else []), "10_summary"]
 
 

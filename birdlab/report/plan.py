@@ -119,14 +119,15 @@ def with_keys(steps: Sequence[Step], recipe: Recipe, *, inputs: str, package: st
 def match(token: str, names: Sequence[str]) -> str | None:
     """The notebook that a user means: its name, or its number.
 
-    >>> match("2", ["00_data_audit", "02_detection"])
-    '02_detection'
+    >>> match("2", ["00_data_audit", "02_detection"]), match("02b", ["02_detection", "02b_comparison"])
+    ('02_detection', '02b_comparison')
     """
     token = token.strip().removesuffix(".ipynb")
     if token in names:
         return token
-    if not token.isdecimal():
-        return None
+    numbered = next((name for name in names if name.partition("_")[0] == token), None)
+    if numbered or not token.isdecimal():
+        return numbered
     return next((name for name in names if number(name) == int(token)), None)
 
 
