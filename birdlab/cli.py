@@ -180,7 +180,12 @@ def _abstention_arguments(abstention: argparse.ArgumentParser) -> None:
     abstention.add_argument("--seed", type=int, default=1, help="of the resampling (default 1)")
     abstention.add_argument("--normalise", action="store_true", help="divide every row of a matrix by its sum")
     abstention.add_argument("--ids", type=Path, metavar="FILE", help="npy: item of each row, one per line")
-    abstention.add_argument("--labels", type=Path, metavar="FILE", help="npy: label of each column, one per line")
+    abstention.add_argument(
+        "--labels",
+        type=Path,
+        metavar="FILE",
+        help="npy: label of each column, one per line; top-k rows: all labels of the model",
+    )
     abstention.add_argument(
         "--missing",
         choices=("error", "drop"),

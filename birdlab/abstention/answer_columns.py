@@ -14,26 +14,9 @@ from typing import Any, Literal, Protocol
 import polars as pl
 
 from birdlab.abstention.answered import SPECIES_LEVEL, answered
+from birdlab.abstention.columns_frame import SCHEMA
 from birdlab.abstention.conventions import Unparsed
 from birdlab.errors import DataError, ParameterError, Problem
-
-_S, _F, _B, _I = pl.String, pl.Float64, pl.Boolean, pl.Int32
-SCHEMA: dict[str, Any] = {
-    **{"model": _S, "variant": _S, "item_id": _S, "is_answerable": _B, "genus": _S, "species": _S},
-    **{
-        "max_species": _F,
-        "top_species": _S,
-        "top_species_genus": _S,
-        "max_genus": _F,
-        "top_genus": _S,
-        "species_right": _B,
-        "genus_right": _B,
-    },
-    **{"max_species_top_down": _F, "top_species_top_down": _S, "species_right_top_down": _B},
-    **{"p_true_species": _F, "p_true_genus": _F, "entropy": _F, "missing_mass": _F, "within_genus_right": _B},
-    **{"within_genus_n": _I, "top_genus_n": _I, "n_species": _I, "n_genera": _I, "is_missing_species": _B},
-    **{"leaf_p": pl.List(_F), "leaf_info": pl.List(_F), "leaf_right": pl.List(_B), "stated": _F, "abstained": _B},
-}
 
 
 class HasGenera(Protocol):
@@ -78,7 +61,7 @@ def answer_columns(
           genus was named.
         - ``leaf_*``: the one node named. Its information is that of the genus, (log2 S - log2 n) / log2 S, or 1. A genus
           without a species in the vocabulary has no such information: its list is empty.
-        - ``p_true_*`` and ``entropy`` are null: words do not give them; ``missing_mass`` is 0.
+        - ``p_true_*``, ``entropy`` and ``is_missing_genus`` are null: words do not give them; ``missing_mass`` is 0.
 
         Photographs without an answer have no row: :func:`birdlab.abstention.prompts.prompt_rates` counts them.
 
@@ -88,7 +71,7 @@ def answer_columns(
     """
     _check_one(answers)
     answered(answers, items, unparsed=unparsed)  # only for its checks
-    table = answers.with_columns(pl.col("decision").cast(_S)).join(
+    table = answers.with_columns(pl.col("decision").cast(pl.String)).join(
         items.select("item_id", "is_answerable", "genus", "species"), on="item_id", how="left", maintain_order="left"
     )
     if unparsed == "drop":

@@ -15,7 +15,6 @@ from birdlab.abstention.conventions import Unparsed
 from birdlab.errors import DataError, ParameterError, Problem
 
 Abstained = Literal["species_level", "outright"]
-REASONS = ("vocalization", "angle", "quality", "other")
 #: Decisions that name no single species.
 SPECIES_LEVEL = ("abstain", "genus", "higher", "multiple")
 NO_REASON = "none"

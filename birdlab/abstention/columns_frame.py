@@ -7,21 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from birdlab import schemas
 from birdlab.abstention.leaf import Fronts
 from birdlab.abstention.tree import Tree
 
 _F, _S, _B, _I = pl.Float64, pl.String, pl.Boolean, pl.Int32
-SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
-    **{"model": _S, "variant": _S, "item_id": _S, "is_answerable": _B, "genus": _S, "species": _S},
-    **{"max_species": _F, "top_species": _S, "top_species_genus": _S, "species_right": _B},
-    **{"max_genus": _F, "top_genus": _S, "genus_right": _B},
-    **{"max_species_top_down": _F, "top_species_top_down": _S, "species_right_top_down": _B},
-    **{"p_true_species": _F, "p_true_genus": _F, "entropy": _F, "missing_mass": _F},
-    **{"within_genus_right": _B, "within_genus_n": _I, "top_genus_n": _I, "n_species": _I, "n_genera": _I},
-    **{"is_missing_species": _B, "is_missing_genus": _B},
-    **{"leaf_p": pl.List(_F), "leaf_info": pl.List(_F), "leaf_right": pl.List(_B)},
-    **{"stated": _F, "abstained": _B},
-}
+#: Columns of the table ``image_scores``; a variant may have any name until a study keeps it.
+SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = schemas.TABLES["image_scores"].dtypes | {"variant": _S}
 
 
 @dataclass(frozen=True)

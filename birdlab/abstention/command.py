@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from birdlab.abstention.conventions import Conventions
-from birdlab.abstention.differences import paired_differences
+from birdlab.abstention.differences import compare
 from birdlab.abstention.entry import Scored, entry_of
 from birdlab.abstention.evaluate import AREAS, Draws, Evaluated, conventions_for, evaluate
 from birdlab.abstention.observations import observations
@@ -251,19 +251,7 @@ def _cluster_notices(clusters: Clusters) -> list[Notice]:
 
 def _differences(scored: Sequence[Scored]) -> list[dict[str, Any]]:
     """Differences between all pairs of models in each measure of :data:`COMPARED`, drawn with the same clusters."""
-    rows: list[dict[str, Any]] = []
-    for measure in COMPARED:
-        numbers = {s.title: s.found["plain"].numbers[measure] for s in scored}
-        have = {name: n for name, n in numbers.items() if n.drawn is not None and n.value is not None}
-        if len(have) < 2:
-            continue
-        table = paired_differences(
-            {name: n.drawn for name, n in have.items()},  # type: ignore[misc]
-            {name: n.value for name, n in have.items()},  # type: ignore[misc]
-            n_clusters=min(n.n_clusters or 0 for n in have.values()),
-        )
-        rows += [{"measure": measure, **row} for row in table.iter_rows(named=True)]
-    return rows
+    return compare({s.title: s.found["plain"] for s in scored}, COMPARED).to_dicts()
 
 
 def _about_taxonomy(taxonomy: Taxonomy) -> dict[str, str | None]:

@@ -20,7 +20,7 @@ Unparsed = Literal["wrong", "drop"]
 
 @dataclass(frozen=True)
 class Conventions:
-    """One choice per open question; the defaults are those of the README.
+    """One choice per open question.
 
     Args:
         uncertainty: what is thresholded for UA/A and calibration: ``1-maxprob`` (1 - largest species probability),

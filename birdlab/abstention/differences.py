@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ import polars as pl
 from birdlab import stats
 from birdlab.abstention.resampling import CONSTANT, FEW_CLUSTERS, interval, no_interval
 from birdlab.errors import ParameterError, Problem
+
+if TYPE_CHECKING:
+    from birdlab.abstention.evaluate import Evaluated
 
 ALPHA = 0.05
 SAME = "the difference is the same in every resample"
@@ -74,6 +77,30 @@ def paired_differences(
             few = f"{row['n_used']:,} resamples are too few to confirm one of {family} pairs"
             row["reason"] = f"{row['reason']}; {few}" if row["reason"] else few
     return pl.DataFrame(rows, schema=SCHEMA)
+
+
+def compare(found: Mapping[str, Evaluated], measures: Sequence[str]) -> pl.DataFrame:
+    """Differences of every pair of models in each measure; each measure is a family of its own.
+
+    Args:
+        found: what was measured of each model, all with the same draws of clusters.
+        measures: names of numbers.
+
+    Returns:
+        ``measure`` and the columns of :data:`SCHEMA`. Models that lack a measure are in no pair of it; a measure that
+        fewer than two have gives no rows.
+    """
+    parts = [pl.DataFrame(schema={"measure": pl.String, **SCHEMA})]
+    for measure in measures:
+        numbers = {name: one.numbers[measure] for name, one in found.items()}
+        have = {name: n for name, n in numbers.items() if n.drawn is not None and n.value is not None}
+        table = paired_differences(
+            {name: n.drawn for name, n in have.items()},  # type: ignore[misc]
+            {name: n.value for name, n in have.items()},
+            n_clusters=min((n.n_clusters or 0 for n in have.values()), default=0),
+        )
+        parts.append(table.select(pl.lit(measure).alias("measure"), pl.all()))
+    return pl.concat(parts)
 
 
 def bootstrap_p(d: npt.NDArray[np.float64]) -> float:

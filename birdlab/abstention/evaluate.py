@@ -15,7 +15,7 @@ from birdlab.abstention.calibration import calibration
 from birdlab.abstention.chance import Level, chance
 from birdlab.abstention.conventions import Conventions
 from birdlab.abstention.curves import Curve, ig_curve, ua_a, ua_a_point
-from birdlab.abstention.events import DEFAULT_RANKS, ig_events
+from birdlab.abstention.events import DEFAULT_RANKS, ig_events, ig_method
 from birdlab.abstention.nodes import nodes_reason
 from birdlab.abstention.resampling import Percentile, count_clusters, interval
 from birdlab.abstention.topk import MISSING_LIMIT, missing_to
@@ -92,10 +92,20 @@ def conventions_for(columns: pl.DataFrame, conventions: Conventions) -> Conventi
         columns: per-image columns of one model.
         conventions: those asked for.
     """
-    if columns.is_empty() or columns["abstained"].is_null().all():
+    if not _speaks(columns):
         return conventions
     chosen = conventions.uncertainty if conventions.uncertainty == "binary" else answer_uncertainty(columns)
     return replace(conventions, uncertainty=chosen)
+
+
+def _speaks(columns: pl.DataFrame) -> bool:
+    """Whether these columns come from answers, which abstain or not."""
+    return bool(columns["abstained"].is_not_null().any())
+
+
+def _with_unparsed(method: str, columns: pl.DataFrame, used: Conventions) -> str:
+    """A method with what becomes of answers that could not be read, where there are answers."""
+    return f"{method} unparsed={used.unparsed}" if _speaks(columns) else method
 
 
 def evaluate(
@@ -138,7 +148,7 @@ def evaluate(
         curves[name] = curve
         kept = getattr(curve, "accuracy_at", {})
         for share, value in kept.items():
-            about = {"n": curve.n, "method": f"declined={share:g}; {used.label('calibration')}"}
+            about = {"n": curve.n, "method": f"declined={share:g}; {curve.method}"}
             numbers[f"{accuracy}_at_{round(100 * share):02d}"] = Number(value, **about)
     for name in ACCURACIES:
         numbers[name] = _accuracy(columns, name, draws)
@@ -173,7 +183,7 @@ def _ua_a(
     draws: Draws,
     why: str | None,
 ) -> tuple[Number, Curve]:
-    method = used.label("ua_a")
+    method = _with_unparsed(used.label("ua_a"), columns, used)
     if u is None:
         return Number(None, n=len(answerable), chance=0.5, method=method, reason=why), _no_curve(
             why, len(answerable), method
@@ -193,13 +203,9 @@ def _ua_a(
 def _ig(
     columns: pl.DataFrame, used: Conventions, draws: Draws, refused: str | None, ranks: Sequence[str]
 ) -> tuple[Number, Curve]:
-    extra = [rank for rank in ranks if rank not in DEFAULT_RANKS]
-    method = used.label("ig") + (f" ranks={'+'.join(extra)}" if extra else "")
-    refused = refused or nodes_reason(columns, used, ranks=ranks)
-    if refused:
-        return Number(None, n=columns.height, method=method, reason=refused), _no_curve(refused, columns.height, method)
+    method = _with_unparsed(ig_method(used, ranks), columns, used)
     counted = columns.filter("is_answerable") if used.ua == "exclude" else columns
-    if why := nodes_reason(counted, used):
+    if why := refused or nodes_reason(counted, used, ranks=ranks):
         return Number(None, n=counted.height, method=method, reason=why), _no_curve(why, counted.height, method)
     events = ig_events(columns, used, ranks=ranks)
     curve = ig_curve(events)
@@ -215,7 +221,7 @@ def _calibrated(
     """Area of accuracy over coverage, AURC and AUGRC of one set of photographs, and the curve."""
     of_answerable, column, _ = ACCURACIES[accuracy]
     mine = columns["is_answerable"].to_numpy() == of_answerable
-    method, n = used.label("calibration"), int(mine.sum())
+    method, n = _with_unparsed(used.label("calibration"), columns, used), int(mine.sum())
     why = why or (None if n else _NO[of_answerable])
     if why or u is None:
         return [Number(None, n=n, method=method, reason=why)] * 3, _no_curve(why, n, method)

@@ -86,9 +86,17 @@ def ig_events(
         parts = _threshold_events(found)
     else:
         parts = _darts_events(found, lowest=0.0 if conventions.decision == "darts" else -np.inf)
-    method = conventions.label("ig") + ("" if tuple(ranks) == DEFAULT_RANKS else f" ranks={'+'.join(ranks)}")
     n_ua = int((~columns["is_answerable"]).sum())
-    return _events(parts, rows=rows, n_ua=n_ua, method=method)
+    return _events(parts, rows=rows, n_ua=n_ua, method=ig_method(conventions, ranks))
+
+
+def ig_method(conventions: Conventions, ranks: Sequence[str] = DEFAULT_RANKS) -> str:
+    """The choices behind the area, as the ``method`` of its row; ranks where they are not the usual two.
+
+    >>> ig_method(Conventions(), ("family", "genus", "species"))
+    'info=depth path=independent decision=threshold ua=exclude ranks=family+genus+species'
+    """
+    return conventions.label("ig") + ("" if tuple(ranks) == DEFAULT_RANKS else f" ranks={'+'.join(ranks)}")
 
 
 def one_model(columns: pl.DataFrame) -> None:

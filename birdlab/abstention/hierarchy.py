@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from birdlab.abstention.block import LeafOrder, Measure, Truth, block_rows
-from birdlab.abstention.columns_frame import Collected, TruthArrays, columns_frame
+from birdlab.abstention.columns_frame import SCHEMA, Collected, TruthArrays, columns_frame
 from birdlab.abstention.range_map import RangeMap
 from birdlab.abstention.row_checks import RowChecks
 from birdlab.abstention.tree import Tree
@@ -202,8 +202,6 @@ class _Pass:
 
 def columns_schema(tree: Tree) -> dict[str, Any]:
     """Names and types of the columns that a tree gives."""
-    from birdlab.abstention.columns_frame import SCHEMA
-
     more: dict[str, Any] = {}
     for rank in tree.groups:
         more |= {

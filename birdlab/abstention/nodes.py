@@ -14,8 +14,8 @@ import polars as pl
 
 from birdlab.abstention.conventions import Conventions
 from birdlab.errors import DataError, ParameterError, Problem
+from birdlab.schemas.constants import RANKS
 
-RANKS = ("class", "order", "family", "genus", "species")
 DEFAULT_RANKS = ("genus", "species")
 LEAF = ("leaf_p", "leaf_info", "leaf_right")
 
@@ -132,7 +132,7 @@ def _by_rank(
     end = "_top_down" if conventions.path == "top_down" else ""
     names = [*ranks[:-1], "species" + end]
     p = np.stack([_floats(columns, f"max_{name}") for name in names])
-    right = np.stack([_rights(columns, r if r != "species" else "species", end) for r in ranks])
+    right = np.stack([_rights(columns, r, end) for r in ranks])
     if conventions.info == "depth":
         info = np.repeat(np.arange(1, len(ranks) + 1)[:, None] / len(ranks), columns.height, axis=1)
     else:

@@ -160,8 +160,8 @@ def _contrast(part: pl.DataFrame, kinds: dict[bool, int], unit: str) -> dict[str
     paired = per_item.drop_nulls(["on", "off"]).with_columns(d=pl.col("on") - pl.col("off"))
     row: dict[str, Any] = {"n": paired.height, "n_unpaired": per_item.height - paired.height, "n_clusters": 0}
     if len(kinds) < 2:
-        missing = "permits" if True not in kinds else "does not permit"
-        return row | {"reason": f"no prompt {missing} abstention: there is nothing to compare"}
+        which = "no prompt permits" if True not in kinds else "every prompt permits"
+        return row | {"reason": f"{which} abstention: there is nothing to compare"}
     if paired.is_empty():
         return row | {"reason": "no photograph was answered under both kinds of prompt"}
     by_cluster = paired.group_by("cluster", maintain_order=True).agg(pl.col("d").sum(), n=pl.len())

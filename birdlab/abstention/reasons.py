@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 import polars as pl
 
-from birdlab.abstention.answered import NO_REASON, REASONS, Abstained, answered, unparsed_counts, with_share
+from birdlab.abstention.answered import NO_REASON, Abstained, answered, unparsed_counts, with_share
 from birdlab.abstention.conventions import Unparsed
 from birdlab.errors import ParameterError, Problem
+from birdlab.schemas.constants import REASONS
 
 Per = Literal["abstained", "answered"]
 ALL, UNKNOWN = "all", "unknown"

@@ -313,6 +313,4 @@ def _counted(table: pl.DataFrame) -> dict[str, int]:
 
 
 def _conformed(frame: pl.DataFrame, source: Source) -> pl.DataFrame:
-    table = schemas.TABLES["image_scores"].conform(frame).with_columns(pl.lit(source.name).alias("model"))
-    absent = [pl.lit(False).alias("is_missing_genus")] if "is_missing_genus" not in table.columns else []
-    return table.with_columns(absent)
+    return schemas.TABLES["image_scores"].conform(frame).with_columns(pl.lit(source.name).alias("model"))

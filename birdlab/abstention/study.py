@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from birdlab import schemas
 from birdlab.abstention import prompts, reasons
 from birdlab.abstention import rows as as_rows
 from birdlab.abstention.across import Across, across_models
 from birdlab.abstention.conventions import Conventions
 from birdlab.abstention.curves import thin
-from birdlab.abstention.differences import SCHEMA as PAIRS
-from birdlab.abstention.differences import paired_differences
+from birdlab.abstention.differences import compare
 from birdlab.abstention.evaluate import SINGLE_POINT, Draws, Evaluated, conventions_for, evaluate
 from birdlab.abstention.published import published
 from birdlab.abstention.resampling import Clusters, cluster_codes, resamples
@@ -57,7 +55,7 @@ def _tables(
         rows += as_rows.number_rows(plain, cluster=section.cluster)
         rows += study.variant_rows(name)
     split, split_rows = study.contamination()
-    pairs = study.pairs(found)
+    pairs = compare(found, COMPARED)
     by_reason = reasons.abstention_by_reason(answers, items, unparsed=section.unparsed)
     rates, spread, permission = (
         f(answers, items, unparsed=section.unparsed)
@@ -135,20 +133,6 @@ class Study:
                 found = self.evaluate(model, variant)
                 rows += as_rows.number_rows(found, group="variant", level=variant, cluster=self.section.cluster)
         return rows
-
-    def pairs(self, found: Mapping[str, Evaluated]) -> pl.DataFrame:
-        """Differences between models in each of :data:`COMPARED`; ``measure`` and the columns of ``differences.SCHEMA``."""
-        parts = []
-        for measure in COMPARED:
-            numbers = {name: one.numbers[measure] for name, one in found.items()}
-            have = {name: n for name, n in numbers.items() if n.drawn is not None}
-            table = paired_differences(
-                {name: n.drawn for name, n in have.items()},
-                {name: n.value for name, n in have.items()},
-                n_clusters=min((n.n_clusters or 0 for n in have.values()), default=0),
-            )
-            parts.append(table.select(pl.lit(measure).alias("measure"), pl.all()))
-        return pl.concat(parts) if parts else pl.DataFrame(schema={"measure": pl.String, **PAIRS})
 
     def contamination(self) -> tuple[pl.DataFrame, as_rows.Rows]:
         """Photographs by what a model may have seen in training, and its numbers on each part."""
@@ -251,8 +235,3 @@ def no_section(run: Run) -> Exception:
     return ParameterError(
         Problem("no_section", "no section abstention", "items, models", remedy, file=where, key="abstention")
     )
-
-
-def empty_answers() -> pl.DataFrame:
-    """An empty table ``answers``."""
-    return schemas.empty("answers")

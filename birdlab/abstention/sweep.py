@@ -12,9 +12,10 @@ from birdlab.abstention.calibration import calibrations
 from birdlab.abstention.conventions import Conventions
 from birdlab.abstention.curves import ig_curve, ua_a
 from birdlab.abstention.events import ig_events, one_model
-from birdlab.abstention.nodes import DEFAULT_RANKS, RANKS, nodes_reason
+from birdlab.abstention.nodes import DEFAULT_RANKS, nodes_reason
 from birdlab.abstention.uncertainty import uncertainty, uncertainty_reason
 from birdlab.errors import DataError
+from birdlab.schemas.constants import RANKS
 
 #: The conventions that decide each measure.
 OPTIONS: dict[str, tuple[str, ...]] = {

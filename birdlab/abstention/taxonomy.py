@@ -10,20 +10,15 @@ from functools import cached_property
 
 import polars as pl
 
+from birdlab import schemas
 from birdlab.abstention.names import Match, NameIndex, Synonym, fold
 from birdlab.errors import DataError, ParameterError, Problem
 from birdlab.readers.files import Notice, at_most, nearest
+from birdlab.schemas.constants import RANKS
 
-RANKS = ("class", "order", "family", "genus", "species")
 RANK = pl.Enum(RANKS)
-TAXA_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
-    "taxon_id": pl.String,
-    "rank": RANK,
-    "parent_id": pl.String,
-    "scientific_name": pl.String,
-    "common_name": pl.String,
-    "code": pl.String,
-}
+#: Columns of the table ``taxa``.
+TAXA_SCHEMA = schemas.TABLES["taxa"].dtypes
 SYNONYM_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "old_name": pl.String,
     "new_names": pl.String,

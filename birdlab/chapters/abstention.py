@@ -247,7 +247,13 @@ def _sweep_row(
 
 _NO_PROBABILITY = "an answer in words carries no such number"
 _NOTHING_SAID = "a classifier states no confidence and never declines"
-_MEASURES = {"ua_a": "UA/A", "ig": "IG", "calibration_a_species": "A-species"}
+_MEASURES = {
+    "ua_a": "UA/A",
+    "ig": "IG",
+    "calibration_a_species": "A-species",
+    "calibration_a_genus": "A-genus",
+    "calibration_ua_genus": "UA-genus",
+}
 
 
 def sweep_columns(models: Sequence[str]) -> dict[str, Col]:

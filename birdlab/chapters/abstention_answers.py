@@ -1,4 +1,4 @@
-"""09_abstention: the tables of models that answer in words: reasons, prompts, what they said."""
+"""09_abstention: tables, titles, alt texts and notes of models that answer in words: reasons, prompts, what they said."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import polars as pl
 
 from birdlab.chapters.abstention import number_of
-from birdlab.chapters.common import table_of, with_ends
+from birdlab.chapters.common import pct, quoted, table_of, with_ends
+from birdlab.report.show import m
 from birdlab.report.table import Col
+from birdlab.schemas.constants import REASONS
 
-REASONS = ("vocalization", "angle", "quality", "other", "none")
 REASON_COLUMNS = {
     "model": Col("Model", kind="text"),
     "rate_vocalization": Col("Declined", "voice, %", kind="percent"),
@@ -58,7 +59,7 @@ def reason_table(reasons: pl.DataFrame, prompts: dict[str, str]) -> pl.DataFrame
     for model, prompt in prompts.items():
         mine = reasons.filter((pl.col("model") == model) & (pl.col("prompt_id") == prompt))
         by = {r["true_reason"]: r for r in mine.to_dicts()}
-        n = ", ".join(f"{by[k]['n']} {k}" for k in (*REASONS[:4],) if k in by and by[k]["n"])
+        n = ", ".join(f"{by[k]['n']} {k}" for k in REASONS if k in by and by[k]["n"])
         row: dict[str, Any] = {"model": model, "model_note": f"prompt {prompt}; {n or 'no reason is known'}"}
         for name in names:
             measure, _, reason = name.partition("_")
@@ -76,7 +77,7 @@ def confusion_frame(confusion: pl.DataFrame, prompts: dict[str, str]) -> pl.Data
         schema={"model": pl.String, "prompt_id": pl.String},
     )
     rows = confusion.join(scored, on=["model", "prompt_id"], how="semi")
-    rows = rows.filter(pl.col("true_reason").is_in([r for r in REASONS if r != "none"]))
+    rows = rows.filter(pl.col("true_reason").is_in(REASONS))
     used = rows.group_by("true_reason").agg(pl.col("n").sum())
     rows = rows.join(used.filter(pl.col("n") > 0), on="true_reason", how="semi", maintain_order="left")
     return rows.select("model", "true_reason", pl.col("given").alias("given_reason"), "share", "n")
@@ -186,3 +187,103 @@ def published_reasons(metrics: pl.DataFrame) -> pl.DataFrame | None:
     missing = [pl.lit(None, pl.Float64).alias(c) for c in REASON_COLUMNS if c != "model" and c not in flat.columns]
     note = pl.format("{}, as printed", "source").alias("model_note")
     return flat.with_columns(*missing, note).select("model", "model_note", *(c for c in REASON_COLUMNS if c != "model"))
+
+
+def reasons_title(reasons: pl.DataFrame, prompts: dict[str, str]) -> str:
+    """Whether reasons are right."""
+    rows = reasons.filter((pl.col("true_reason") == "all") & pl.col("p_right_reason").is_not_null()).to_dicts()
+    scored = [r for r in rows if prompts.get(r["model"]) == r["prompt_id"]]
+    if not scored:
+        return "No model gave a reason for declining."
+    best = max(scored, key=lambda r: r["p_right_reason"])
+    return f"When it declines, {m(best['model'])} gives a right reason in {pct(best['p_right_reason'])} of the cases."
+
+
+def confusion_title(frame: pl.DataFrame) -> str:
+    """Which reason is blamed most."""
+    rows = frame.drop_nulls("share").filter(pl.col("n") > 0)
+    if rows.is_empty():
+        return "No photograph was declined: there is no reason to compare."
+    weighed = rows.group_by("model", "given_reason", maintain_order=True).agg(
+        (pl.col("share") * pl.col("n")).sum().alias("k"), pl.col("n").sum()
+    )
+    top = (
+        weighed.with_columns(p=pl.col("k") / pl.col("n"))
+        .sort("p", descending=True, maintain_order=True)
+        .row(0, named=True)
+    )
+    what = "no reason" if top["given_reason"] == "none" else top["given_reason"]
+    return f"{m(top['model'])} blames {what} in {pct(top['p'])} of what it declines."
+
+
+def confusion_alt(frame: pl.DataFrame) -> str:
+    """The heatmaps in words: for each model and true reason, the reason most often given."""
+    rows = frame.drop_nulls("share").filter(pl.col("n") > 0)
+    top = rows.sort("share", descending=True, maintain_order=True).unique(
+        ["model", "true_reason"], keep="first", maintain_order=True
+    )
+    said = [
+        f"{r['model']}, {r['true_reason']}: {r['given_reason']} {pct(r['share'])}"
+        for r in top.sort("model", "true_reason").to_dicts()
+    ]
+    return "Reason given by true reason. " + ("; ".join(said) or "Nothing was declined") + "."
+
+
+def prompts_title(table: pl.DataFrame) -> str:
+    """How much the rate of declining depends on the wording."""
+    rows = table.filter(pl.col("sd").is_not_null() & (pl.col("prompts") == "may decline")).sort("sd", descending=True)
+    if rows.is_empty():
+        return "One prompt per model and kind: the spread over wordings is not known."
+    r = rows.row(0, named=True)
+    return f"{m(r['model'])} declines {pct(r['min'])} to {pct(r['max'])}, depending on the wording (SD {100 * r['sd']:.1f} points)."
+
+
+def prompts_alt(frame: pl.DataFrame) -> str:
+    """Every prompt's rate in words."""
+    said = [f"{r['model']}, {quoted(r['prompt_id'])}: {pct(r['rate'])}" for r in frame.to_dicts()]
+    return "Share declined by prompt. " + ("; ".join(said) or "No model answers in words") + "."
+
+
+def wrongly_title(metrics: pl.DataFrame, wrongly: pl.DataFrame, prompts: dict[str, str]) -> str:
+    """How often answerable photographs are declined."""
+    rows = wrongly.filter((pl.col("given") == "all") & pl.col("rate").is_not_null())
+    scored = [r for r in rows.to_dicts() if prompts.get(r["model"]) == r["prompt_id"]]
+    if not scored:
+        return "No model answers in words."
+    said = [f"{m(r['model'])} {pct(r['rate'])}" for r in sorted(scored, key=lambda r: -r["rate"])]
+    return f"Answerable photographs without a species: {', '.join(said)}."
+
+
+def wrongly_alt(rates: pl.DataFrame) -> str:
+    """For each model the genera most often declined, in words."""
+    said = []
+    for (name,), part in rates.group_by("model", maintain_order=True):
+        top = part.filter(pl.col("rate") > 0).sort("rate", "genus", descending=[True, False]).head(3).to_dicts()
+        said.append(f"{name}: " + (", ".join(f"{r['genus']} {pct(r['rate'])}" for r in top) or "none"))
+    return "Share declined by genus, highest first. " + ("; ".join(said) or "No model answers in words") + "."
+
+
+def read_notes(answers: pl.DataFrame, wrongly: pl.DataFrame, prompts: dict[str, str], *, section: Any) -> list[str]:
+    """What the answers came to, model by model, the reasons given for declining what can be identified, how they were read.
+
+    An answer that could not be read is a number of its own.
+
+    Args:
+        answers, wrongly: tables ``answers`` and ``abstention_wrongly``.
+        prompts: model -> its scored prompt.
+        section: the recipe's section ``abstention``.
+    """
+    notes = []
+    for name, prompt in prompts.items():
+        here = (pl.col("model") == name) & (pl.col("prompt_id") == prompt)
+        counts = answers.filter(here).group_by(pl.col("decision").cast(pl.String)).len()
+        counts = counts.sort("len", "decision", descending=[True, False])
+        said = ", ".join(f"{n:,} {what}" for what, n in counts.iter_rows())
+        blamed = wrongly.filter(here & (pl.col("given") != "all") & (pl.col("rate") > 0)).to_dicts()
+        why = ", ".join(f"{r['given'] if r['given'] != 'none' else 'no reason'} {pct(r['rate'])}" for r in blamed)
+        more = f" Of answerable photographs, left without a species for: {why}." if why else ""
+        notes.append(f"{m(name)}, prompt {quoted(prompt)}: {said or 'no answer'}.{more}")
+    if prompts:
+        choices = " ".join(f"{k}={v}" for k, v in section.policy.model_dump().items())
+        notes.append(f"Reading: {choices} unparsed={section.unparsed} missing={section.missing}.")
+    return notes

@@ -169,7 +169,11 @@ def areas_notes(metrics: pl.DataFrame, models: Sequence[str], *, cluster: str, n
     rows = [number_of(metrics, measure, name) for measure in AREAS for name in models]
     n_clusters = max((r["n_clusters"] or 0 for r in rows), default=0)
     few = " With so few, percentile intervals are somewhat too narrow." if 0 < n_clusters < 30 else ""
-    notes.append(f"Brackets: 95 %, {n_resamples:,} resamples of {count(n_clusters, cluster, _plural(cluster))}.{few}")
+    notes.append(f"Intervals: 95 %, {n_resamples:,} resamples of {count(n_clusters, cluster, _plural(cluster))}.{few}")
+    family = metrics.filter((pl.col("group") == "pair") & (pl.col("metric") == "ua_a_difference_confirmed"))["n"].max()
+    if family:
+        pairs = count(int(family), "pair", "pairs")
+        notes.append(f"Holm's correction: over {pairs} of models in UA/A, and again in IG.")
     remarks = dict.fromkeys(r["reason"] for r in rows if r["value"] is not None and r["reason"])
     notes += [f"{r}." for r in remarks]
     if metrics.filter(pl.col("published").is_not_null()).height:
@@ -191,6 +195,8 @@ def calibration_title(metrics: pl.DataFrame, models: Sequence[str]) -> str:
         number_of(metrics, "a_species_accuracy", best)["value"],
     )
     gain = 100 * (area - plain)
+    if gain < 0.5:
+        return f"Declining its least sure answers does not lift the mean species accuracy of {m(best)}."
     return f"Declining its least sure answers lifts the mean species accuracy of {m(best)} by {gain:.0f} points."
 
 
@@ -260,102 +266,10 @@ def accuracies_notes(metrics: pl.DataFrame, contamination: pl.DataFrame) -> list
     return notes
 
 
-def reasons_title(reasons: pl.DataFrame, prompts: dict[str, str]) -> str:
-    """Whether reasons are right."""
-    rows = reasons.filter((pl.col("true_reason") == "all") & pl.col("p_right_reason").is_not_null()).to_dicts()
-    scored = [r for r in rows if prompts.get(r["model"]) == r["prompt_id"]]
-    if not scored:
-        return "No model gave a reason for declining."
-    best = max(scored, key=lambda r: r["p_right_reason"])
-    return f"When it declines, {m(best['model'])} gives a right reason in {pct(best['p_right_reason'])} of the cases."
-
-
-def confusion_title(frame: pl.DataFrame) -> str:
-    """Which reason is blamed most."""
-    rows = frame.drop_nulls("share").filter(pl.col("n") > 0)
-    if rows.is_empty():
-        return "No photograph was declined: there is no reason to compare."
-    weighed = rows.group_by("model", "given_reason", maintain_order=True).agg(
-        (pl.col("share") * pl.col("n")).sum().alias("k"), pl.col("n").sum()
-    )
-    top = (
-        weighed.with_columns(p=pl.col("k") / pl.col("n"))
-        .sort("p", descending=True, maintain_order=True)
-        .row(0, named=True)
-    )
-    what = "no reason" if top["given_reason"] == "none" else top["given_reason"]
-    return f"{m(top['model'])} blames {what} in {pct(top['p'])} of what it declines."
-
-
-def confusion_alt(frame: pl.DataFrame) -> str:
-    """The heatmaps in words: for each model and true reason, the reason most often given."""
-    rows = frame.drop_nulls("share").filter(pl.col("n") > 0)
-    top = rows.sort("share", descending=True, maintain_order=True).unique(
-        ["model", "true_reason"], keep="first", maintain_order=True
-    )
-    said = [
-        f"{r['model']}, {r['true_reason']}: {r['given_reason']} {pct(r['share'])}"
-        for r in top.sort("model", "true_reason").to_dicts()
-    ]
-    return "Reason given by true reason. " + ("; ".join(said) or "Nothing was declined") + "."
-
-
-def prompts_title(table: pl.DataFrame) -> str:
-    """How much the rate of declining depends on the wording."""
-    rows = table.filter(pl.col("sd").is_not_null() & (pl.col("prompts") == "may decline")).sort("sd", descending=True)
-    if rows.is_empty():
-        return "One prompt per model and kind: the spread over wordings is not known."
-    r = rows.row(0, named=True)
-    return f"{m(r['model'])} declines {pct(r['min'])} to {pct(r['max'])}, depending on the wording (SD {100 * r['sd']:.1f} points)."
-
-
-def prompts_alt(frame: pl.DataFrame) -> str:
-    """Every prompt's rate in words."""
-    said = [f"{r['model']}, {quoted(r['prompt_id'])}: {pct(r['rate'])}" for r in frame.to_dicts()]
-    return "Share declined by prompt. " + ("; ".join(said) or "No model answers in words") + "."
-
-
-def wrongly_title(metrics: pl.DataFrame, wrongly: pl.DataFrame, prompts: dict[str, str]) -> str:
-    """How often answerable photographs are declined."""
-    rows = wrongly.filter((pl.col("given") == "all") & pl.col("rate").is_not_null())
-    scored = [r for r in rows.to_dicts() if prompts.get(r["model"]) == r["prompt_id"]]
-    if not scored:
-        return "No model answers in words."
-    said = [f"{m(r['model'])} {pct(r['rate'])}" for r in sorted(scored, key=lambda r: -r["rate"])]
-    return f"Answerable photographs without a species: {', '.join(said)}."
-
-
-def wrongly_alt(rates: pl.DataFrame) -> str:
-    """For each model the genera most often declined, in words."""
-    said = []
-    for (name,), part in rates.group_by("model", maintain_order=True):
-        top = part.filter(pl.col("rate") > 0).sort("rate", "genus", descending=[True, False]).head(3).to_dicts()
-        said.append(f"{name}: " + (", ".join(f"{r['genus']} {pct(r['rate'])}" for r in top) or "none"))
-    return "Share declined by genus, highest first. " + ("; ".join(said) or "No model answers in words") + "."
-
-
-def read_notes(answers: pl.DataFrame, wrongly: pl.DataFrame, prompts: dict[str, str]) -> list[str]:
-    """What the answers came to, model by model, and the reasons given for declining what can be identified.
-
-    An answer that could not be read is a number of its own.
-    """
-    notes = []
-    for name, prompt in prompts.items():
-        here = (pl.col("model") == name) & (pl.col("prompt_id") == prompt)
-        counts = answers.filter(here).group_by(pl.col("decision").cast(pl.String)).len()
-        counts = counts.sort("len", "decision", descending=[True, False])
-        said = ", ".join(f"{n:,} {what}" for what, n in counts.iter_rows())
-        blamed = wrongly.filter(here & (pl.col("given") != "all") & (pl.col("rate") > 0)).to_dicts()
-        why = ", ".join(f"{r['given'] if r['given'] != 'none' else 'no reason'} {pct(r['rate'])}" for r in blamed)
-        more = f" Of answerable photographs, left without a species for: {why}." if why else ""
-        notes.append(f"{m(name)}, prompt {quoted(prompt)}: {said or 'no answer'}.{more}")
-    return notes
-
-
 def across_title(metrics: pl.DataFrame) -> str:
     """Whether naming and knowing go together over models, never more than the interval allows."""
     rows = metrics.filter((pl.col("metric") == "r_ig_ua_a") & pl.col("published").is_null()).to_dicts()
-    words = rows[0]["reason"] if rows else None
+    words = re.sub(r"-(?=\d)", "−", rows[0]["reason"]) if rows else None
     return f"IG and UA/A over models: {words}." if words else "IG and UA/A over models: not measured."
 
 

@@ -11,12 +11,12 @@ import polars as pl
 from birdlab import style
 from birdlab.figures import placing
 from birdlab.figures.difficulty import RAMP, _ink
+from birdlab.schemas.constants import REASONS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-REASONS = ("vocalization", "angle", "quality", "other")
 GIVEN = (*REASONS, "none")
 
 

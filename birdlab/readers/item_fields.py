@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 import re
 
-#: The reasons of RealBirdID, and ``other`` for what a model may say beside them.
-REASONS = ("vocalization", "angle", "quality", "other")
+from birdlab.schemas.constants import REASONS
+
 _REASONS = {
     "vocalisation": "vocalization",
     "song": "vocalization",

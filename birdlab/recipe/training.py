@@ -15,7 +15,9 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class Splitting(Strict):
     """How frames become train, val and test: whole sites where there are enough, else whole sessions."""
 
-    by: Literal["auto", "site", "session"] = "auto"  #: auto: site where there are at least as many as parts, else session
+    by: Literal["auto", "site", "session"] = (
+        "auto"  #: auto: site where there are at least as many as parts, else session
+    )
     shares: dict[Literal["train", "val", "test"], Share] = Field(
         default_factory=lambda: {"train": 0.7, "val": 0.15, "test": 0.15}
     )  #: share of the labelled frames
@@ -37,7 +39,9 @@ class Trained(Strict):
     name: Annotated[str, Field(pattern=MODEL_NAME)]
     task: Literal["detect", "segment"] = "detect"
     library: Literal["ultralytics", "torchvision"] = "ultralytics"
-    architecture: str  #: ultralytics: a .yaml (its own name or a file); torchvision: a builder (fasterrcnn_resnet50_fpn …)
+    architecture: (
+        str  #: ultralytics: a .yaml (its own name or a file); torchvision: a builder (fasterrcnn_resnet50_fpn …)
+    )
     weights: str | None = None  #: weights to start from, a file; none: random ones (nothing is ever downloaded)
     sha256: str | None = None  #: hash these weights must have
     imgsz: Annotated[int, Field(ge=32)] = 640  #: longer side of the network's input, px

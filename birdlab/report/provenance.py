@@ -11,7 +11,7 @@ from birdlab.report.frame import NOT_RECORDED, at, clock, notebooks
 from birdlab.report.html import Html, el, esc, join
 
 INTERVALS = (
-    "95 %. These sessions: Wilson, with the effective number of birds where they come in clusters of frames. "
+    "These sessions: Wilson, with the effective number of birds where they come in clusters of frames. "
     "A new session, or a new site where every frame has one of at least two: logit scale, errors clustered by session or "
     "site (CR1), t with one degree of freedom fewer than there are of them."
 )
@@ -30,8 +30,8 @@ def provenance(record: Mapping[str, Any], chapters: Sequence[Chapter], hashes: M
         ("Data", _data(record)),
         ("Models", _models(record, hashes or {})),
         ("Parameters", _parameters(record)),
-        ("Matching", esc(_matching(record))),
-        ("Intervals", esc(INTERVALS)),
+        *([("Matching", esc(_matching(record)))] if _detects(record) else []),
+        ("Intervals", esc(_intervals(record))),
         ("Splits scored", esc(_scored(record))),
         ("Software", esc(_software(record))),
         ("Code", esc(_git(record))),
@@ -96,7 +96,18 @@ def _models(record: Mapping[str, Any], hashes: Mapping[str, str]) -> Html:
             text += ", fp16"
         digest = model.get("sha256") or _file_hash(str(model.get("weights") or model.get("predictions") or ""), hashes)
         items.append(el("li", text, join(", ", _hash(digest)) if digest else None))
+    items += [_namer(model, hashes) for model in at(record, "recipe", "abstention", "models", default=[])]
     return el("ul", *items) if items else esc("none")
+
+
+def _namer(model: Mapping[str, Any], hashes: Mapping[str, str]) -> Html:
+    """A model that names birds: where its probabilities or answers come from."""
+    kind = next((key for key in ("weights", "scores", "answers") if model.get(key)), None)
+    files = model.get(kind) if kind else None
+    files = [str(f) for f in (files if isinstance(files, list) else [files or NOT_RECORDED])]
+    digests = [found for name in files if (found := model.get("sha256") or _file_hash(name, hashes))]
+    said = [part for digest in digests for part in (", ", _hash(digest))]
+    return el("li", f"{model.get('name')}: {kind or 'source'} {clean_text(', '.join(files))}", *said)
 
 
 def _file_hash(path: str, hashes: Mapping[str, str]) -> str | None:
@@ -132,6 +143,21 @@ def _matching(record: Mapping[str, Any]) -> str:
         f"greedy by score, IoU ≥ {scoring.get('iou')}, score ≥ {scoring.get('conf')}, {classes}; "
         f"average precision by {scoring.get('engine')}, at most {scoring.get('max_dets')} boxes per frame and class"
     )
+
+
+def _detects(record: Mapping[str, Any]) -> bool:
+    """Whether the recipe is about detectors: it has some, or it is about nothing else."""
+    return bool(at(record, "recipe", "models")) or not at(record, "recipe", "abstention")
+
+
+def _intervals(record: Mapping[str, Any]) -> str:
+    parts = [INTERVALS] if _detects(record) else []
+    if section := at(record, "recipe", "abstention"):
+        drawn = f"{section.get('n_resamples')} resamples of whole clusters ({section.get('cluster')})"
+        parts.append(
+            f"Models that name birds: percentiles over {drawn}; shares of answers by reason and prompt: Wilson."
+        )
+    return "95 %. " + " ".join(parts)
 
 
 def _scored(record: Mapping[str, Any]) -> str:

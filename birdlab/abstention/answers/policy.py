@@ -5,20 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal, get_args, get_type_hints
 
-import polars as pl
-
+from birdlab import schemas
 from birdlab.errors import ParameterError, Problem
+from birdlab.schemas.constants import DECISIONS, REASONS
 
 DecisionKind = Literal["species", "genus", "higher", "multiple", "abstain", "unparsed"]
-DECISIONS: tuple[str, ...] = get_args(DecisionKind)
-REASONS = ("vocalization", "angle", "quality", "other")
+#: Columns of the table ``answers``.
+ANSWER_SCHEMA = schemas.TABLES["answers"].dtypes
 
-ANSWER_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
-    **{"model": pl.String, "prompt_id": pl.String, "permits_abstention": pl.Boolean, "item_id": pl.String},
-    **{"text": pl.String, "decision": pl.Enum(DECISIONS), "taxon_id": pl.String, "candidates": pl.List(pl.String)},
-    **{"rank": pl.String, "reasons": pl.List(pl.String), "hedged": pl.Boolean, "confidence": pl.Float64},
-    **{"method": pl.String, "edits": pl.Int32, "flags": pl.List(pl.String)},
-}
+__all__ = ["ANSWER_SCHEMA", "DECISIONS", "REASONS", "Answer", "DecisionKind", "Policy"]
 
 
 @dataclass(frozen=True)
