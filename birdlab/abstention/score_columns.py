@@ -66,10 +66,8 @@ def score_columns(
     has_lists = "candidates" in items.columns and items["candidates"].is_not_null().any()
     tolerance = max(options.tolerance, tolerance_of(scores.dtype))
     options = replace(options, tolerance=tolerance, range_map=options.range_map and bool(has_lists))
-    chunks = scores.chunks(aligned.rows)
-    frame, more = wide_columns(
-        chunks, tree, items, options=options, model=scores.model, rows=aligned.rows, source=scores.source
-    )
+    about = {"options": options, "model": scores.model, "rows": aligned.rows, "source": scores.source}
+    frame, more = wide_columns(scores.chunks(aligned.rows), tree, items, **about)
     notices += more
     if observation and "observation_id" in items.columns:
         by_observation, more = pooled(scores, tree, items, rows=aligned.rows, options=options)

@@ -13,6 +13,7 @@ from birdlab.chapters.common import count, num, pct, quoted
 from birdlab.report.show import m
 
 CHANCE = 0.5
+NOBODY = "No model is confirmed above chance at knowing when not to answer"
 
 
 def leader(metrics: pl.DataFrame, models: Sequence[str], measure: str) -> str | None:
@@ -104,7 +105,8 @@ def asked_notes(notices: pl.DataFrame, alignment: pl.DataFrame, models: Sequence
     together = shown.group_by("code", "message", "n", maintain_order=True).agg(pl.col("model"))
     for r in together.to_dicts():
         names = ", ".join(m(name) for name in r["model"] if name)
-        notes.append(f"{names + ': ' if names else ''}{quoted(r['message'])} ({r['n']:,}).")
+        told = f"{quoted(r['message'])} ({r['n']:,})."
+        notes.append(f"{names}: {told}" if names else _sentence(told))
     return notes
 
 
@@ -113,6 +115,8 @@ def tradeoff_title(metrics: pl.DataFrame, models: Sequence[str]) -> str:
     best, namer = leader(metrics, models, "ua_a"), leader(metrics, models, "ig")
     if best is None:
         return f"{m(namer)} names best; who knows when not to is undefined." if namer else "Nothing could be scored."
+    if best not in above_chance(metrics, models):
+        return f"{NOBODY}; {m(namer)} names best." if namer else f"{NOBODY}."
     if namer is None or best == namer:
         return f"{m(best)} knows best when not to answer" + (", and names best." if namer else ".")
     return f"{m(best)} knows best when not to answer; {m(namer)} names best."
@@ -154,7 +158,7 @@ def areas_title(metrics: pl.DataFrame, models: Sequence[str]) -> str:
     if not scored:
         return "UA/A could not be scored for any model."
     if not sure:
-        return "No model is confirmed above chance at telling the two kinds apart."
+        return f"{NOBODY}."
     below = [name for name in scored if name not in sure]
     if not below:
         return "Every model is above chance at telling the two kinds apart."
@@ -175,10 +179,14 @@ def areas_notes(metrics: pl.DataFrame, models: Sequence[str], *, cluster: str, n
         pairs = count(int(family), "pair", "pairs")
         notes.append(f"Holm's correction: over {pairs} of models in UA/A, and again in IG.")
     remarks = dict.fromkeys(r["reason"] for r in rows if r["value"] is not None and r["reason"])
-    notes += [f"{r}." for r in remarks]
+    notes += [_sentence(f"{r}.") for r in remarks]
     if metrics.filter(pl.col("published").is_not_null()).height:
         notes.append("Printed rows: RealBirdID, other photographs; its conventions are not stated. Not computed here.")
     return notes
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _plural(word: str) -> str:
@@ -298,8 +306,12 @@ def verdict(metrics: pl.DataFrame, models: Sequence[str]) -> str:
     best = leader(metrics, models, "ua_a")
     if best is None:
         return ""
+    if best not in above_chance(metrics, models):
+        return f"{NOBODY}."
     others = [name for name in models if name != best]
-    sure = set(beaten(metrics, best, models)) >= set(others) and others
+    if not others:
+        return f"{m(best)} is above chance at knowing when not to answer."
+    sure = set(beaten(metrics, best, models)) >= set(others)
     return f"{m(best)} knows best when not to answer" + (
         ", confirmed over every other model." if sure else "; not confirmed over every other model."
     )

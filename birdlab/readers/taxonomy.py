@@ -106,15 +106,9 @@ def read_taxonomy(
         taxa, more, notice = _vernacular(read_rows(root / vernacular, shown=shown_path(root / vernacular, root)), taxa)
         aliases += more
         notices += notice
-    return Taxonomy(
-        taxa,
-        table,
-        name,
-        version or (year[0] if year else f"sha256 {digest[:12]}"),
-        digest,
-        pl.DataFrame(aliases, schema=ALIAS_SCHEMA, orient="row"),
-        (*parsed.notices(), *notices),
-    )
+    version = version or (year[0] if year else f"sha256 {digest[:12]}")
+    lent = pl.DataFrame(aliases, schema=ALIAS_SCHEMA, orient="row")
+    return Taxonomy(taxa, table, name, version, digest, lent, (*parsed.notices(), *notices))
 
 
 def _pinned(name: str) -> Path:

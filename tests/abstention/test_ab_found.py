@@ -119,6 +119,39 @@ def test_declining_that_does_not_help_is_not_called_a_lift(area: float, words: s
     assert words in say.calibration_title(table, ["m"])
 
 
+def areas(ua_a: float, lo: float | None, *, model: str = "m") -> list[dict[str, Any]]:
+    row = {"model": model, "metric": "ua_a", "value": ua_a, "lo": lo, "hi": None if lo is None else lo + 0.2}
+    return [row, {"model": model, "metric": "ig", "value": 0.4}]
+
+
+def test_nobody_knows_best_below_chance() -> None:
+    table = metrics(*areas(0.47, 0.4), *areas(0.45, 0.3, model="n"))
+    nobody = "No model is confirmed above chance at knowing when not to answer"
+    assert say.tradeoff_title(table, ["m", "n"]) == nobody + "; {model:m} names best."
+    assert say.verdict(table, ["m", "n"]) == say.areas_title(table, ["m", "n"]) == nobody + "."
+    assert say.verdict(metrics(*areas(0.9, None)), ["m"]) == nobody + "."
+
+
+def test_one_model_is_compared_with_no_other() -> None:
+    table = metrics(*areas(0.8, 0.7))
+    assert say.verdict(table, ["m"]) == "{model:m} is above chance at knowing when not to answer."
+    assert say.verdict(metrics(*areas(0.8, 0.7), *areas(0.6, 0.55, model="n")), ["m", "n"]).endswith(
+        "knows best when not to answer; not confirmed over every other model."
+    )
+
+
+def test_notes_are_sentences() -> None:
+    notices = pl.DataFrame(
+        {"model": ["", "m"], "code": ["x", "y"], "message": ["items without a date", "rows of nothing"], "n": [3, 4]}
+    )
+    alignment = pl.DataFrame(schema={"model": pl.String, "how": pl.String, "n": pl.Int64})
+    notes = say.asked_notes(notices, alignment, ["m"])
+    assert notes == ["Items without a date (3).", "{model:m}: rows of nothing (4)."]
+    rows = {"model": "m", "metric": "ig", "value": 0.4, "lo": 0.3, "hi": 0.5, "reason": "few clusters (5)"}
+    said_below = say.areas_notes(metrics(rows), ["m"], cluster="observer", n_resamples=100)
+    assert "Few clusters (5)." in said_below
+
+
 def test_the_family_of_the_correction_is_stated() -> None:
     rows = [
         {"model": f"{a} - {b}", "group": "pair", "metric": f"{k}_difference_confirmed", "value": 0.0, "n": 3}
