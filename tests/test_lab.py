@@ -21,7 +21,10 @@ import pytest
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-NOTEBOOKS = ("00_data_audit", "01_inference", "02_detection", "03_difficulty", "09_abstention", "10_summary")
+NOTEBOOKS = (
+    *("00_data_audit", "01_inference", "02_detection", "02b_comparison", "03_difficulty"),
+    *("09_abstention", "10_summary"),
+)
 TOKEN = "tests"
 #: Seconds that the server may take to answer, and one notebook to run.
 START_S, RUN_S = 60, 240

@@ -18,6 +18,7 @@ NOTEBOOKS = (
     "00_data_audit",
     "01_inference",
     "02_detection",
+    "02b_comparison",
     "03_difficulty",
     "04_difficulty_model",
     "09_abstention",

@@ -21,6 +21,7 @@ KEY = {
     "precision": "Precision at the fixed score",
     "recall": "Recall at the fixed score",
     "f1": "F1 at the fixed score",
+    "mask_ap": "Average precision of outlines, IoU 0.50–0.95",
     "fps_end_to_end": "Frames per second, file to boxes",
 }
 #: Key measures of abstention, in words.
@@ -31,7 +32,7 @@ KNOWING = {
     "a_genus_accuracy": "Genus right, answerable photographs",
 }
 #: Rows of the published table that were trained for the task, as the recipe's detectors usually are.
-FINE_TUNED = ("YOLOv8", "YOLO26", "Faster R-CNN", "RT-DETR", "OWL-ViT FT", "YOLO-World FT")
+FINE_TUNED = ("YOLOv8", "YOLO26", "Faster R-CNN", "RT-DETR", "OWL-ViT FT", "YOLO-World FT", "YOLOv8-Seg", "Mask R-CNN")
 
 
 def key_numbers(metrics: pl.DataFrame, models: Sequence[str], *, conf: float) -> pl.DataFrame:
@@ -114,7 +115,7 @@ def knowing_numbers(metrics: pl.DataFrame, models: Sequence[str]) -> pl.DataFram
     return pl.DataFrame(rows, schema={c: pl.String if c in text else pl.Float64 for c in names})
 
 
-def columns(models: Sequence[str], *, source: str = "Western Bluebird, Table 1") -> dict[str, Col]:
+def columns(models: Sequence[str], *, source: str = "Western Bluebird") -> dict[str, Col]:
     """How :func:`key_numbers` and :func:`knowing_numbers` are printed."""
     shown = {"measure": Col("Measure", kind="text")} | {name: Col(name, digits=2) for name in models}
     return shown | {"published": Col("Published", source, kind="text")}
@@ -175,7 +176,7 @@ def notes(metrics: pl.DataFrame) -> list[str]:
     shown = (
         pl.col("published").is_not_null()
         & pl.col("metric").is_in(list(KEY))
-        & pl.col("source").str.ends_with("Table 1")
+        & pl.col("source").str.contains("Table [12]$")
     )
     sources = metrics.filter(shown)["source"].unique().sort().to_list()
     return [f"Published: {', '.join(sources)}, one test session of 1,006 frames. Not computed here."] if sources else []
@@ -196,10 +197,11 @@ def _leads_everywhere(metrics: pl.DataFrame, best: str, others: Sequence[str]) -
 
 
 def _range(metrics: pl.DataFrame, measure: str) -> str | None:
+    table = "Table 2" if measure.startswith("mask_") else "Table 1"
     rows = metrics.filter(
         pl.col("published").is_not_null()
         & (pl.col("metric") == measure)
-        & pl.col("source").str.ends_with("Table 1")
+        & pl.col("source").str.ends_with(table)
         & pl.col("model").is_in(FINE_TUNED)
     )["published"]
     if rows.is_empty():
