@@ -9,6 +9,7 @@ import polars as pl
 
 from birdlab.chapters.common import count, num, pct, table_of, with_ends
 from birdlab.detection.mask_overlap import TITLES
+from birdlab.figures.comparison import percent
 from birdlab.report.show import m
 from birdlab.report.table import Col
 
@@ -21,10 +22,11 @@ OVERLAP_COLUMNS = {
 }
 PLACE_COLUMNS = {
     "sets": Col("Compared", kind="text"),
-    "measure": Col("Measure", kind="text"),
-    "tau": Col("τ", "same order: 1", digits=2),
+    "recall": Col("τ of recall", digits=2),
+    "precision": Col("τ of precision", digits=2),
+    "f1": Col("τ of F1", digits=2),
+    "ap": Col("τ of AP", digits=2),
     "n": Col("Models", kind="int"),
-    "words": Col("In words", kind="text"),
 }
 MOVE_COLUMNS = {
     "model": Col("Model", kind="text"),
@@ -141,40 +143,42 @@ def ranks_title(ranks: pl.DataFrame) -> str:
     p = first.get("p_rank_1")
     if p is None:
         return f"{m(first['model'])} is first in recall here; how sure that is cannot be said."
-    return f"{m(first['model'])} is first in recall here, and with probability {pct(p)} in a new {first['unit']}."
+    return f"{m(first['model'])} is first in recall here, and with probability {percent(p)} % in a new {first['unit']}."
 
 
 def ranks_alt(ranks: pl.DataFrame) -> str:
     """Ranks and probabilities of being first, in words."""
     said = []
     for r in ranks.filter(pl.col("rank").is_not_null()).to_dicts():
-        p = f", first with {pct(r['p_rank_1'])}" if r.get("p_rank_1") is not None else ""
+        p = f", first with {percent(r['p_rank_1'])} %" if r.get("p_rank_1") is not None else ""
         said.append(f"{_WORDS.get(r['metric'], r['metric'])}: {r['model']} rank {r['rank']}{p}")
     return "Ranks. " + ("; ".join(said) or "None") + "."
 
 
 def place_table(orders: pl.DataFrame) -> pl.DataFrame:
-    """Kendall's τ between places, and between boxes and masks."""
-    measure = pl.col("metric_a").replace(_WORDS)
-    return orders.select(
-        pl.format("{} against {}", "set_a", "set_b").alias("sets"),
-        measure.alias("measure"),
-        "tau",
-        pl.col("tau_lo" if "tau_lo" in orders.columns else "lo").alias("tau_lo"),
-        pl.col("tau_hi" if "tau_hi" in orders.columns else "hi").alias("tau_hi"),
-        pl.col("reason").fill_null("no order to compare").alias("tau_reason"),
-        "n",
-        "words",
-    )
+    """Kendall's τ of each measure between two places, and of AP between boxes and masks: a row per pair of sets."""
+    rows = []
+    for (a, b), part in orders.group_by("set_a", "set_b", maintain_order=True):
+        row: dict[str, Any] = {"sets": f"{a} against {b}", "n": part["n"].max()}
+        row |= {f"{c}_reason": "not compared between these" for c in PLACE_COLUMNS if c not in ("sets", "n")}
+        for r in part.to_dicts():
+            row |= {r["metric_a"]: r["tau"], f"{r['metric_a']}_lo": r["lo"], f"{r['metric_a']}_hi": r["hi"]}
+            row[f"{r['metric_a']}_reason"] = r["reason"] if r["tau"] is None else None
+        rows.append(row)
+    names = [c for c in PLACE_COLUMNS if c not in ("sets", "n")]
+    return table_of(rows, ["sets", *with_ends(names), "n"], text=("sets",))
 
 
 def place_title(orders: pl.DataFrame) -> str:
-    """How alike the orders are."""
+    """How alike the orders are, never more than so many models can say."""
     known = orders.drop_nulls("tau")
     if known.is_empty():
         return "No two orders of models can be compared."
     same = known.filter(pl.col("tau") == 1).height
-    return f"{same} of {count(known.height, 'comparison', 'comparisons')} order the models alike."
+    said = f"{same} of {count(known.height, 'comparison', 'comparisons')} order the models alike"
+    n = int(known["n"].max() or 0)  # type: ignore[arg-type]
+    few = f"; {count(n, 'model is', 'models are')} too few to say more" if known["lo"].is_null().all() else ""
+    return f"{said}{few}."
 
 
 def move_table(moves: pl.DataFrame) -> pl.DataFrame:

@@ -28,8 +28,6 @@ MASK_COLUMNS = {
     "mask_precision": Col("Precision", "fixed score", "up"),
     "mask_recall": Col("Recall", "fixed score", "up"),
     "mask_f1": Col("F1", "fixed score", "up"),
-    "mask_miou": Col("mIoU", "of matched birds", "up"),
-    "mask_dice": Col("Dice", "of matched birds", "up"),
 }
 COUNT_COLUMNS = {
     "model": Col("Model", kind="text"),
