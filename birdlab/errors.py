@@ -12,6 +12,10 @@ from dataclasses import asdict, dataclass
 
 #: Exit codes of every command: fine, a notebook failed, usage or recipe, data missing or not as promised.
 EXIT_OK, EXIT_NOTEBOOK, EXIT_USAGE, EXIT_DATA = 0, 1, 2, 3
+#: Characters of names that would colour, clear or turn around a terminal, or begin a line of their own, as escapes.
+_UNSEEN = {
+    c: ascii(chr(c))[1:-1] for c in (*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Problem:
         text += f"found {self.found}; expected {self.expected}"
         if self.remedy:
             text += f". {self.remedy[0].upper()}{self.remedy[1:]}"
+        text = text.translate(_UNSEEN)
         return text if text.endswith((".", "?", "!")) else text + "."
 
     def as_json(self) -> dict[str, object]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from birdlab.abstention.conventions import Conventions
+from birdlab.abstention.conventions import MOST_RESAMPLES, Conventions
 from birdlab.abstention.differences import compare
 from birdlab.abstention.entry import Scored, entry_of
 from birdlab.abstention.evaluate import AREAS, Draws, Evaluated, conventions_for, evaluate
@@ -131,10 +131,13 @@ def score(args: argparse.Namespace) -> dict[str, Any]:
 
 def _check_options(args: argparse.Namespace) -> None:
     problems = []
-    if args.resamples < 0:
-        problems.append(Problem("bad_value", str(args.resamples), "0 or more resamples", key="--resamples"))
+    if not 0 <= args.resamples <= MOST_RESAMPLES:
+        expected = f"from 0 to {MOST_RESAMPLES:,} resamples"
+        problems.append(Problem("bad_value", str(args.resamples), expected, key="--resamples"))
     if not 0 <= args.seed < 2**32:
         problems.append(Problem("bad_value", str(args.seed), "a whole number from 0 to 4294967295", key="--seed"))
+    if any(not path.name for path in args.scores):
+        problems.append(Problem("bad_value", "an empty name", "a file of scores or answers", key="SCORES"))
     if problems:
         raise ParameterError(problems)
 
@@ -167,6 +170,9 @@ def _read(args: argparse.Namespace) -> tuple[pl.DataFrame, Taxonomy, list[Source
     read = tried(lambda: read_items(args.items, taxonomy), args.items) if taxonomy or not args.taxonomy else None
     names = model_names(args.scores)
     sources = tried(lambda: open_sources(args.scores, names, ids=args.ids, labels=args.labels), args.scores[0])
+    if problems and _swapped(args):
+        found, expected = f"no items in {args.items}, but in {args.scores[0]}", "ITEMS first, then SCORES"
+        raise ParameterError(Problem("swapped", found, expected, "put the file of items first", key="ITEMS"))
     if problems:
         raise (ParameterError if usage else DataError)(problems)
     items, more = read
@@ -176,6 +182,19 @@ def _read(args: argparse.Namespace) -> tuple[pl.DataFrame, Taxonomy, list[Source
         text = "no --taxonomy: the genus is the first word; species in the tree made of the names of items and labels"
         notices.append(Notice("tree_of_names", text, len(taxonomy.species)))
     return items, taxonomy, sources, [*notices, *more]
+
+
+def _swapped(args: argparse.Namespace) -> bool:
+    """Whether the first file of scores, and not the file of items, says what is answerable."""
+    from birdlab.readers.scores import headings_of
+
+    try:
+        says = [
+            {"is_answerable", "answerable"} & set(headings_of(p, str(p)) or ()) for p in (args.items, args.scores[0])
+        ]
+    except DataError:
+        return False
+    return bool(says[1]) and not says[0]
 
 
 def _score_all(sources: Sequence[Source], study: _Study, reading: Reading, *, is_own_tree: bool) -> list[Scored]:
@@ -209,8 +228,9 @@ def _score_all(sources: Sequence[Source], study: _Study, reading: Reading, *, is
 
 def _with_remedy(problem: Problem, *, is_own_tree: bool) -> Problem:
     """Labels that are no scientific names need a list to be looked up in; options by their name on the command line."""
-    if "normalise=True" in problem.remedy:
-        return replace(problem, remedy=problem.remedy.replace("normalise=True", "--normalise"))
+    for named, option in (("normalise: true", "--normalise"), ("the option nan: abstain", "--nan abstain")):
+        remedy, expected = problem.remedy.replace(named, option), problem.expected.replace(named, option)
+        problem = replace(problem, remedy=remedy, expected=expected)
     if is_own_tree and problem.code == "no_species":
         return replace(problem, remedy="name a list of birds with --taxonomy, such as ebird_2024")
     return problem

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from birdlab.abstention.hierarchy import Options
 from birdlab.abstention.score_columns import score_columns
 from birdlab.abstention.study import no_section
 from birdlab.abstention.taxonomy import Taxonomy, alignment
-from birdlab.abstention.topk import whole_vocabulary
+from birdlab.abstention.topk import topk_vocabulary
 from birdlab.errors import BirdlabError, DataError, ParameterError, Problem
 from birdlab.progress import progress
 from birdlab.readers.files import Notice
@@ -91,9 +91,8 @@ def build(run: Run) -> dict[str, pl.DataFrame]:
             else:
                 _scores(run, model, items, taxonomy, parts)
         except BirdlabError as error:
-            problems += error.problems or [
-                Problem("bad_model", str(error), "scores that can be used", record=model.name)
-            ]
+            found = error.problems or [Problem("bad_model", str(error), "scores that can be used")]
+            problems += [p if p.record else replace(p, record=model.name) for p in found]
             kinds.add(type(error))
     if problems:
         raise (DataError if any(issubclass(k, DataError) for k in kinds) else ParameterError)(problems)
@@ -139,6 +138,7 @@ def _answers(run: Run, model: Classifier, items: pl.DataFrame, taxonomy: Taxonom
     assert_section(section)
     given, notices = read_answers(_path(run, model.answers or ""), model=model.name, prompts=model.prompts or None)
     parts.tell(model.name, notices)
+    known_permission(model, given)
     known = _known(given, model, items, parts)
     answers = parse_answers(known, lexicon, Policy(**section.policy.model_dump()))
     _add_answers(section, model, answers, items, taxonomy, parts)
@@ -176,7 +176,7 @@ def _add_answers(
         DataError: items without an answer to it, where the recipe does not drop them.
         ParameterError: the recipe names a prompt that has no answer.
     """
-    parts.answers.append(answers)
+    parts.answers.append(answers.with_columns(pl.col("text").fill_null("")))  # no answer at all: unparsed, counted
     prompt = scored_prompt(model, answers)
     mine = answers.filter(pl.col("prompt_id") == prompt)
     if missing := items.height - mine.height:
@@ -198,6 +198,21 @@ def _add_answers(
     parts.scores.append(
         answer_columns(mine, items, taxonomy, unparsed=section.unparsed, vocabulary=_genus_lists(items, taxonomy))
     )
+
+
+def known_permission(model: Classifier, given: pl.DataFrame) -> None:
+    """Refuse prompts of which nobody says whether they permit abstention: rates under both kinds are compared.
+
+    Raises:
+        DataError: there are such prompts, in answers as read.
+    """
+    silent = given.filter(pl.col("permits_abstention").is_null())["prompt_id"].unique(maintain_order=True).to_list()
+    if silent:
+        remedy = f"add the key permits_abstention to its rows, or to the model: prompts: {{{silent[0]}: true}}"
+        found = f"no word on prompt {', '.join(silent[:5])}"
+        expected = "for each prompt whether it permits abstention"
+        at = {"file": model.answers, "record": model.name, "key": "permits_abstention"}
+        raise DataError(Problem("permits_unknown", found, expected, remedy, **at))
 
 
 def scored_prompt(model: Classifier, answers: pl.DataFrame) -> str:
@@ -228,7 +243,6 @@ def _genus_lists(items: pl.DataFrame, taxonomy: Taxonomy) -> list[str]:
 
 def _scores(run: Run, model: Classifier, items: pl.DataFrame, taxonomy: Taxonomy, parts: _Parts) -> None:
     from birdlab.abstention.said import read_said
-    from birdlab.inference.classifier_labels import read_label_list
     from birdlab.readers.scores import AnswerScores, read_scores
 
     section = run.recipe.abstention
@@ -241,11 +255,10 @@ def _scores(run: Run, model: Classifier, items: pl.DataFrame, taxonomy: Taxonomy
         names = [model.scores] if isinstance(model.scores, str) else list(model.scores or [])
         paths = [_path(run, name) for name in names]
         paths = paths[0] if len(paths) == 1 else paths
-    beside = {"ids": model.ids, "labels": None if model.weights else model.labels}
+    beside = {} if model.weights else {"ids": model.ids, "labels": model.labels}
     files = {key: _path(run, name) if name else None for key, name in beside.items()}
-    if not (isinstance(paths, Path) and paths.suffix == ".npy"):
-        files = {}  # the other formats name rows and columns themselves; labels of top-k lists are read below
-    found = read_scores(paths, model=model.name, kind=model.kind, scale=model.scale, **files)
+    kind = "wide" if model.weights else model.kind
+    found = read_scores(paths, model=model.name, kind=kind, scale=model.scale, **files)
     if len(found) != 1:
         raise DataError(
             Problem(
@@ -266,9 +279,7 @@ def _scores(run: Run, model: Classifier, items: pl.DataFrame, taxonomy: Taxonomy
     options = Options(normalise=model.normalise, nan=section.nan, range_map=hasattr(scores, "chunks"))
     about = {"ranks": section.all_ranks, "options": options, "missing": missing}
     if not hasattr(scores, "chunks") and model.labels:
-        about["labels"] = whole_vocabulary(
-            read_label_list(_path(run, model.labels), where=f"model {model.name}"), labels
-        )
+        about["labels"] = topk_vocabulary(scores, _path(run, model.labels), where=f"model {model.name}")
     columns, notices = score_columns(scores, items, taxonomy, observation=hasattr(scores, "chunks"), **about)
     parts.scores.append(columns.with_columns(pl.lit(model.name).alias("model")))
     parts.tell(model.name, notices)
@@ -294,6 +305,10 @@ def _classified(run: Run, model: Classifier, items: pl.DataFrame, parts: _Parts)
         done.failures.select(pl.lit(model.name).alias("model"), "item_id", "stage", "message").cast(FAILURES)
     )
     parts.tell(model.name, done.notices)
+    if done.failures.height == items.height:
+        first = done.failures.row(0, named=True)
+        found = f"none of {items.height:,} photographs could be named; {first['item_id']}: {first['message']}"
+        raise DataError(Problem("no_picture", found, "photographs that can be read", file=section.items, key="image"))
     return list(done.parts)
 
 

@@ -15,7 +15,7 @@ from birdlab.readers.files import Notice
 TOLERANCE, TOLERANCE_HALF = 1e-3, 1e-2
 SHOWN = 20
 _EXPECTED = {
-    "nan": "numbers; or nan='abstain', where such a row is an abstention",
+    "nan": "numbers; or the option nan: abstain, where such a row is an abstention",
     "infinite": "probabilities in [0, 1]",
     "negative": "probabilities in [0, 1]",
     "row_sum": "a row that sums to 1",
@@ -25,7 +25,7 @@ _EXPECTED = {
 _REMEDY = {
     "negative": "apply the softmax of the model first",
     "infinite": "apply the softmax of the model first",
-    "row_sum": "apply the softmax first, or give normalise=True for scores that are no distribution",
+    "row_sum": "apply the softmax first, or give normalise: true for scores that are no distribution",
 }
 
 

@@ -17,7 +17,7 @@ from birdlab.abstention.answer_columns import answer_columns
 from birdlab.abstention.conventions import Nan, Unparsed
 from birdlab.abstention.said import read_said
 from birdlab.abstention.taxonomy import Taxonomy, alignment
-from birdlab.abstention.topk import whole_vocabulary
+from birdlab.abstention.topk import topk_vocabulary
 from birdlab.errors import BirdlabError, DataError, ParameterError, Problem
 from birdlab.readers.files import Notice
 from birdlab.readers.item_fields import heading, tidy_name
@@ -122,9 +122,7 @@ def _with_vocabulary(source: Source, labels: Path | None) -> Source:
     """Top-k rows with all labels of their model."""
     if labels is None or source.kind != "topk":
         return source
-    from birdlab.inference.classifier_labels import read_label_list
-
-    return replace(source, vocabulary=whole_vocabulary(read_label_list(labels, where="--labels"), source.labels))
+    return replace(source, vocabulary=topk_vocabulary(source.scores, labels, where="--labels"))
 
 
 def at_file(error: BirdlabError, file: str) -> list[Problem]:
@@ -184,15 +182,15 @@ def _open(path: Path, name: str, *, ids: Path | None, labels: Path | None) -> li
 
 def _texts(path: Path, name: str) -> list[Source]:
     """Answers in words by model and prompt; the models are those that the rows name."""
-    from birdlab.readers.answers import read_answers
+    from birdlab.readers.answers import named_model, read_answers
     from birdlab.readers.answers_rows import Collector, csv_rows, json_rows
 
     aside = Collector(str(path))  # what is wrong is for the reader to say
     delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
     rows = json_rows(path, aside) if sniff(path) == "jsonl" else csv_rows(path, aside, delimiter=delimiter)
-    named = dict.fromkeys(row.fields.get("model") for row in rows)
+    named = [named_model(row.fields.get("model")) for row in rows]
     found: list[Source] = []
-    for model in [str(m) for m in named if m is not None] or [name]:
+    for model in dict.fromkeys(m for m in named if m is not None) or [name]:
         table, notices = read_answers(path, model=model)
         told = [Notice(*row) for row in notices.select("code", "message", "n", "file").iter_rows()]
         more = tuple(n for n in told if n.code != "other_models")  # each of them is read in its turn
@@ -286,7 +284,8 @@ def _answers(
     if lacking := items.height - given.height:
         ids = items.filter(~pl.col("item_id").is_in(given["item_id"].to_list()))["item_id"]
         if reading.missing == "error" or not given.height:
-            found, remedy = f"{lacking} items without an answer, {ids[0]!r} first", "ask again, or use --missing drop"
+            found = f"{lacking} items without an answer, {ids[0]!r} first"
+            remedy = "ask again" + (", or use --missing drop" if given.height else "; no answer has the id of an item")
             expected = "an answer to every item"
             raise DataError(Problem("items_without_answers", found, expected, remedy, file=source.file))
         notices.append(Notice("items_without_answers", "items without an answer, left out", lacking))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from birdlab.abstention.hierarchy import Options, wide_columns
 from birdlab.abstention.tree import Tree
 from birdlab.errors import DataError, ParameterError, Problem
 from birdlab.readers.files import Notice
-from birdlab.readers.item_fields import tidy_name
+from birdlab.readers.item_fields import shown_list, tidy_name
 
 MISSING_LIMIT = 0.05
 _COUNTS = (
@@ -102,6 +103,30 @@ def topk_chunks(frame: pl.DataFrame, tree: Tree, item_ids: pl.Series) -> Iterato
         block = np.zeros((len(at), len(tree.labels)))
         block[np.searchsorted(at, item[low:high]), column[low:high]] = p[low:high]
         yield at, block
+
+
+def topk_vocabulary(scores: Any, path: Path, *, where: str) -> tuple[str, ...]:
+    """All labels of a model, from a text file, for its lists of the most probable ones.
+
+    Args:
+        scores: with ``frame``; see ``TopKScores``.
+        path: one label per line.
+        where: the model or option, for errors.
+
+    Raises:
+        DataError: the file cannot be read, or lacks labels that the lists have.
+    """
+    from birdlab.inference.classifier_labels import read_label_list
+
+    listed = scores.frame["label"].unique(maintain_order=True).to_list()
+    known = whole_vocabulary(read_label_list(path, where=where), listed)
+    lacking = sorted(set(listed) - set(known))
+    if lacking:
+        found = f"{len(known)} labels without {shown_list(lacking)}"
+        remedy = "name the file with all labels of this model"
+        expected = "every label that the lists of the most probable ones have"
+        raise DataError(Problem("unknown_label", found, expected, remedy, str(path), record=where, key="labels"))
+    return known
 
 
 def whole_vocabulary(known: Sequence[str], listed: Sequence[str]) -> tuple[str, ...]:

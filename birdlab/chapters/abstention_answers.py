@@ -143,7 +143,7 @@ def examples(answers: pl.DataFrame, items: pl.DataFrame, prompts: dict[str, str]
         mine = rows.filter((pl.col("model") == name) & (pl.col("prompt_id") == prompt))
         for kind in ("abstain", "unparsed"):
             found = mine.filter(decision == kind).with_columns(pl.int_range(pl.len()).over("genus").alias("turn"))
-            parts.append(found.sort("turn", "item_id", maintain_order=True).head(each))
+            parts.append(found.sort("turn", "item_id", maintain_order=True).head(max(each, 0)))
     chosen = pl.concat(parts) if parts else rows.head(0)
     cut = (
         pl.when(pl.col("text").str.len_chars() > _MOST_TEXT)

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from birdlab.check.note import Found, caught, found_in, note
-from birdlab.errors import EXIT_DATA, BirdlabError, DataError, Problem
+from birdlab.errors import EXIT_DATA, BirdlabError, DataError, ParameterError, Problem
 from birdlab.readers.files import at_most
 from birdlab.readers.labels import locate
 from birdlab.recipe import Abstention, Classifier, Recipe, resolve
@@ -54,6 +54,7 @@ def check_abstention(recipe: Recipe, path: Path, base: Path, root: Path) -> list
     items, more = _items(section, taxonomy, base, root, path)
     found += more
     study = _Study(section, base, root, taxonomy, items)
+    found += caught(lambda: _ranks(study))
     if any(model.weights for model in section.models):
         found += _images(study, path)
     for model in section.models:
@@ -103,6 +104,17 @@ def _items(
     return items, [note(n.code, f"{n.message} ({n.n:,})", n.file) for n in notices]
 
 
+def _ranks(study: _Study) -> list[Found]:
+    """Further ranks that the list does not give for genera of the photographs; a model may know more of them."""
+    from birdlab.abstention.tree import Tree
+
+    if study.taxonomy is not None and study.items is not None and study.section.ranks:
+        asked = set(study.items["genus"].to_list())
+        species = [s for s, genus in study.taxonomy.genus_of.items() if genus in asked]
+        Tree.build(species, study.taxonomy, ranks=study.section.all_ranks)
+    return []
+
+
 def _images(study: _Study, recipe: Path) -> list[Found]:
     """Photographs that classifiers are to be run on and that are not there."""
     folder = resolve(study.section.images or ".", study.root)
@@ -149,6 +161,8 @@ def _weights(study: _Study, model: Classifier) -> list[Found]:
 
 
 def _scores(study: _Study, model: Classifier, paths: list[Path]) -> list[Found]:
+    from birdlab.abstention.said import NO_PROMPT
+    from birdlab.abstention.topk import topk_vocabulary
     from birdlab.readers.scores import align, read_scores
 
     about = {key: study.path(name) if name else None for key, name in (("ids", model.ids), ("labels", model.labels))}
@@ -160,11 +174,19 @@ def _scores(study: _Study, model: Classifier, paths: list[Path]) -> list[Found]:
     scores: Any = opened[0]
     is_wide = hasattr(scores, "chunks")
     if not is_wide and not hasattr(scores, "missing_mass"):
-        remedy = "`birdlab score abstention` reads these; a recipe takes answers in words under answers"
-        raise DataError(Problem("bad_kind", "answers", "species probabilities", remedy, file=str(paths[0])))
+        prompts = scores.frame.select(pl.col("prompt_id").fill_null(NO_PROMPT), "item_id")
+        prompts = prompts.with_columns(pl.lit(True).alias("permits_abstention"))  # the column abstained says so
+        return _answered(
+            study, model, prompts, paths[0], [note(n.code, f"{n.message} ({n.n:,})") for n in scores.notices]
+        )
     found = _labels(study, model, scores.labels if is_wide else scores.frame["label"].unique(maintain_order=True))
     if not is_wide:
         found += _unseen(study.section, scores, str(paths[0]))
+        if model.labels:
+            topk_vocabulary(scores, study.path(model.labels), where=f"model {model.name}")
+        if model.normalise:
+            expected = "false: what a list does not show cannot be renormalised"
+            raise ParameterError(Problem("bad_value", "true", expected, "give the full probabilities", key="normalise"))
     if study.items is not None:
         aligned = align(scores, study.items, missing=study.section.missing)
         for code, text, ids in (
@@ -203,23 +225,32 @@ def _labels(study: _Study, model: Classifier, labels: Any) -> list[Found]:
 
 
 def _answers(study: _Study, model: Classifier) -> list[Found]:
-    from birdlab.abstention.inputs import scored_prompt
+    from birdlab.abstention.inputs import known_permission
     from birdlab.readers.answers import read_answers
 
     place = study.path(model.answers or "")
     given, notices = read_answers(place, model=model.name, prompts=model.prompts or None)
-    prompt = scored_prompt(model, given)
+    known_permission(model, given)
     found = [note(code, f"{text} ({n:,})", file) for code, text, n, file in notices.iter_rows()]
     silent = sorted(set(model.prompts) - set(given["prompt_id"].to_list()))
     if silent:
         found.append(note("prompt_without_answer", f"prompts without any answer: {', '.join(silent)}", str(place)))
+    return _answered(study, model, given, place, found)
+
+
+def _answered(study: _Study, model: Classifier, given: pl.DataFrame, place: Path, found: list[Found]) -> list[Found]:
+    """Whether there is an answer to every item under the prompt that is scored; added to what was found."""
+    from birdlab.abstention.inputs import scored_prompt
+
+    prompt = scored_prompt(model, given)
     if study.items is None:
         return found
     answered = set(given.filter(pl.col("prompt_id") == prompt)["item_id"].to_list())
     lacking = [i for i in study.items["item_id"].to_list() if i not in answered]
-    if lacking and study.section.missing == "error":
+    if lacking and (study.section.missing == "error" or len(lacking) == study.items.height):
         text = f"{len(lacking):,} items without an answer to prompt {prompt}, {lacking[0]!r} first"
-        remedy = "ask again, or set missing: drop"
+        some = len(lacking) < study.items.height
+        remedy = "ask again, or set missing: drop" if some else "use the item_id of the items file"
         raise DataError(Problem("items_without_answers", text, "an answer to every item", remedy, file=str(place)))
     if lacking:
         text = f"{len(lacking):,} items without an answer to prompt {prompt} will be left out"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from birdlab.errors import DataError, Problem
 from birdlab.inference.weights import Weights
-from birdlab.readers.files import at_most
+from birdlab.readers.files import at_most, text_lines
 from birdlab.readers.labels import locate
 
 #: Most bytes of a list of labels.
@@ -71,7 +71,7 @@ def read_label_list(path: Path, *, where: str) -> list[str]:
     except UnicodeDecodeError as error:
         found = f"bytes that are not UTF-8 ({error.reason} at byte {error.start})"
         raise DataError(Problem("bad_labels", found, EXPECTED, file=str(path), record=where, key="labels")) from error
-    return checked(_lines(text), str(path), where=where)
+    return checked(text_lines(text), str(path), where=where)
 
 
 def checked(labels: Sequence[str], file: str, *, where: str) -> list[str]:
@@ -105,14 +105,6 @@ def checked(labels: Sequence[str], file: str, *, where: str) -> list[str]:
     return list(labels)
 
 
-def _lines(text: str) -> list[str]:
-    # Not splitlines: a label may hold characters that it takes for the end of a line.
-    lines = [line.strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
-    while lines and not lines[-1]:
-        lines.pop()
-    return lines
-
-
 def _packed(path: Path) -> list[str] | None:
     """Lines of the only text file of the zip archive behind a TFLite model; ``None`` where there is none."""
     try:
@@ -122,7 +114,7 @@ def _packed(path: Path) -> list[str] | None:
             if len(labelled) != 1:
                 return None
             with archive.open(labelled[0]) as stream:
-                return _lines(stream.read(MAX_BYTES).decode("utf-8-sig"))
+                return text_lines(stream.read(MAX_BYTES).decode("utf-8-sig"))
     except zipfile.BadZipFile:
         return None
     except (OSError, EOFError, RuntimeError, NotImplementedError, zlib.error, UnicodeDecodeError) as error:

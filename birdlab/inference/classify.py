@@ -192,7 +192,7 @@ def _key(spec: Spec, weights: Weights, labels: list[str], device: str) -> str:
 
 
 def _safe(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]+", "_", name)
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:80]
 
 
 def _clear(folder: Path, labels: list[str]) -> None:
@@ -207,7 +207,8 @@ def _clear(folder: Path, labels: list[str]) -> None:
 
 def _beside(path: Path) -> tuple[list[list[str]], ShardTiming, list[float]]:
     said = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-    return said["failures"], ShardTiming(**said["timing"]), said["sums"]
+    failures = [[str(part) for part in (item_id, stage, message)] for item_id, stage, message in said["failures"]]
+    return failures, ShardTiming(**said["timing"]), [float(total) for total in said["sums"]]
 
 
 def _collect(model: str, paths: list[Path], labels: list[str]) -> Classified:

@@ -62,6 +62,8 @@ def read_answers(
         ParameterError: the format is unknown.
     """
     path = Path(path)
+    if path.is_dir():
+        raise DataError(Problem("no_file", "a folder", "a file of answers", file=str(path)))
     problems = Collector(path.name)
     table = _Table(model, prompts, problems)
     for row in _rows(path, _format(path, format), problems):
@@ -69,6 +71,15 @@ def read_answers(
     table.finish()
     problems.stop()
     return pl.DataFrame(table.columns, schema=SCHEMA), notice_table(table.notices(path.name))
+
+
+def named_model(value: Any) -> str | None:
+    """The model that a row names, as text that any table can hold; ``None`` where it names none.
+
+    >>> named_model(3), named_model(["a"]), named_model(None)
+    ('3', "['a']", None)
+    """
+    return None if value is None else str(value).encode("utf-8", "replace").decode()
 
 
 def _format(path: Path, format: Format | None) -> Format:
@@ -82,8 +93,7 @@ def _format(path: Path, format: Format | None) -> Format:
 
 def _rows(path: Path, format: Format, problems: Collector) -> Iterator[Row]:
     if not path.is_file():
-        found = "a folder" if path.is_dir() else "no such file"
-        raise DataError(Problem("no_file", found, "a file of answers", file=str(path)))
+        raise DataError(Problem("no_file", "no such file", "a file of answers", file=str(path)))
     if format == "jsonl":
         return json_rows(path, problems)
     return csv_rows(path, problems, delimiter="," if format == "csv" else "\t")
@@ -109,8 +119,9 @@ class _Table:
                 "no_answer", "keys " + ", ".join(map(repr, list(row.fields)[:6])), expected, line=row.line
             )
             return
-        if found["model"] is not None and str(found["model"]) != self.model:
-            self.others[str(found["model"])[:60]] += 1
+        model = named_model(found["model"])
+        if model is not None and model != self.model:
+            self.others[model[:60]] += 1
             return
         item = self._name(found["item_id"], "item_id", row.line)
         prompt = ONE_PROMPT if found["prompt_id"] is None else self._name(found["prompt_id"], "prompt_id", row.line)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from birdlab.errors import DataError, Problem
+from birdlab.readers.item_fields import heading
 
 #: Longest line that is read, in bytes. An answer of a model has some thousand.
 MAX_LINE = 16 * 2**20
@@ -116,8 +117,18 @@ def _kind(value: object) -> str:
     return {list: "list", str: "text", bool: "boolean", type(None): "null"}.get(type(value), "number")
 
 
+def _delimiter(path: Path, named: str) -> str:
+    """Semicolon where a header has these and not the delimiter that goes with the name of the file."""
+    try:
+        with path.open("rb") as file:
+            first = file.readline(1 << 16).decode(errors="replace")
+    except OSError:  # told by whoever reads the lines
+        return named
+    return ";" if ";" in first and named not in first else named
+
+
 def csv_rows(path: Path, problems: Collector, *, delimiter: str) -> Iterator[Row]:
-    """Rows of a CSV file with a header; an empty field is null."""
+    """Rows of a CSV file with a header; an empty field is null. Semicolons are seen where the header has no comma."""
     at = [0]
 
     def lines() -> Iterator[str]:
@@ -125,7 +136,7 @@ def csv_rows(path: Path, problems: Collector, *, delimiter: str) -> Iterator[Row
             at[0] = number
             yield line
 
-    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
+    reader = csv.reader(lines(), delimiter=_delimiter(path, delimiter), strict=True)
     header: list[str] | None = None
     while True:
         start = at[0] + 1
@@ -138,7 +149,7 @@ def csv_rows(path: Path, problems: Collector, *, delimiter: str) -> Iterator[Row
         if row is None:
             return
         if header is None:
-            header = [name.strip().lower() for name in row]
+            header = [heading(name) for name in row]
             twice = sorted({name for name in header if header.count(name) > 1})
             if twice:
                 problems.add("duplicate_column", f"column {twice[0]!r} twice", "one column of a name", line=start)

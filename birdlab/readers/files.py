@@ -303,3 +303,16 @@ def at_most(problems: Sequence[Problem], n: int = 20) -> list[Problem]:
     if more <= 0:
         return list(problems)
     return [*problems[:n], Problem("more", f"{more} more problems", "files without them", file=problems[n].file)]
+
+
+def text_lines(text: str) -> list[str]:
+    """Lines of a list of names, without the blanks around them; empty ones at the end do not count.
+
+    >>> text_lines("Pica pica\\r\\nParus\\u2028major\\n")
+    ['Pica pica', 'Parus\\u2028major']
+    """
+    # Not splitlines: a name may hold characters that it takes for the end of a line.
+    lines = [line.strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines

@@ -43,7 +43,7 @@ def fingerprints(run: Run) -> dict[str, str]:
     for path, key in keys.items():
         try:
             status = os.stat(path)  # noqa: PTH116 (called for every file of a study: a Path costs ten times as much)
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a name with a NUL; told by whoever reads it
             continue
         entry = known.get(key)
         if entry is not None and entry[0] == status.st_size and entry[1] == status.st_mtime_ns:
@@ -56,19 +56,17 @@ def fingerprints(run: Run) -> dict[str, str]:
     if now and now != known:
         text = json.dumps(now, indent=0, sort_keys=True)
         write_atomic(run.dir / "hashes.json", lambda temporary: temporary.write_text(text, encoding="utf-8"))
-    made = [run.recipe.data.generator, _generator_version()] if run.recipe.data.generator else []
+    made: list[str] = []
+    if (generator := run.recipe.data.generator) is not None:
+        from birdlab.demo.generators import data_version
+
+        made = [generator, data_version(generator)]
     where = str(run.data_root.absolute())
     out = {}
     for subject, paths in files.items():
         mine = sorted({keys[path] for path in paths} & set(now))
         out[subject] = digest([where, [[key, now[key][2]] for key in mine], made])
     return out
-
-
-def _generator_version() -> str:
-    from birdlab.demo import make
-
-    return str(getattr(make, "VERSION", ""))
 
 
 def _input_files(run: Run) -> Iterator[str]:
@@ -89,6 +87,10 @@ def _input_files(run: Run) -> Iterator[str]:
             yield str(folder / f"{model.weights.removeprefix('birdlab:')}.pt")
         elif model.weights:
             yield from _files_of(locate(model.weights, run.base, root))
+    for spec in run.recipe.training.models if run.recipe.training else ():
+        for name in (spec.weights, spec.architecture):
+            if name and (path := locate(name, run.base, run.base)).is_file():
+                yield str(path)
 
 
 def _abstention_files(run: Run) -> Iterator[str]:
@@ -101,8 +103,8 @@ def _abstention_files(run: Run) -> Iterator[str]:
     for model in section.models:
         names += [model.answers, model.weights, model.ids, model.labels]
         for name in [model.scores] if isinstance(model.scores, str) else model.scores or []:
-            stem = locate(name, run.base, root).with_suffix("")
-            names += [name, f"{stem}.ids.txt", f"{stem}.labels.txt"]
+            place = locate(name, run.base, root)
+            names += [name, *(str(place.parent / f"{place.stem}.{what}.txt") for what in ("ids", "labels"))]
     for name in names:
         if name:
             yield from _files_of(locate(name, run.base, root))

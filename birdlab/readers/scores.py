@@ -91,7 +91,7 @@ def read_scores(
 def _told_by_columns(path: Path, source: str) -> Kind:
     """The kind of scores a file holds, by its header alone."""
     shown = source or str(path)
-    names = _header(path, shown)
+    names = headings_of(path, shown)
     if names is None:
         return "wide"
     by_name = {name: name for name in names}
@@ -100,8 +100,12 @@ def _told_by_columns(path: Path, source: str) -> Kind:
     return "topk" if is_long(by_name) or is_ranked(by_name) else "wide"
 
 
-def _header(path: Path, shown: str) -> list[str] | None:
-    """Headings of a table as they are looked up; ``None`` for a plain matrix."""
+def headings_of(path: Path, shown: str) -> list[str] | None:
+    """Headings of a table as they are looked up; ``None`` for a plain matrix.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import polars as pl
 from birdlab.errors import DataError, Problem
 from birdlab.readers.files import at_most
 from birdlab.readers.item_fields import heading, shown_list
-from birdlab.readers.table_file import Kind, as_text, check_header, csv_problems, csv_shape, damaged, sniff
+from birdlab.readers.table_file import Kind, as_text, check_header, csv_lines, csv_problems, csv_shape, damaged, sniff
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,8 +65,9 @@ def open_npy(path: Path, shown: str, scale: float | None) -> tuple[Part, tuple[i
         DataError: it is cut short, holds objects or records, is not two-dimensional, or is integer without a scale.
     """
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, SyntaxError) as error:
+        with np.errstate(over="ignore"):  # of a shape that no file has
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError, SyntaxError, OverflowError, MemoryError, TokenError) as error:
         if "Python objects" in str(error) or "Object arrays" in str(error):
             remedy = "object arrays are pickles and run code when they are read: save a float array"
             raise DataError(
@@ -90,13 +92,21 @@ def open_part(path: Path, shown: str, scale: float | None) -> Opened:
     if kind == "csv":
         return _open_csv(path, shown, scale)
     if kind not in ("parquet", "arrow"):
-        raise DataError(Problem("refused_format", f"a {kind} file", "npy, parquet, feather or CSV", file=shown))
+        raise DataError(_no_matrix(kind, shown))
     import pyarrow as pa
 
     try:
         return _open_columnar(path, shown, kind, scale)
     except (pa.ArrowException, OSError) as error:
         raise damaged(path, shown, error) from error
+
+
+def _no_matrix(kind: Kind, shown: str) -> Problem:
+    if kind != "jsonl":
+        return Problem("refused_format", f"a {kind} file", "npy, parquet, feather or CSV", file=shown)
+    # With a label and its probability, or an answer, it would not have come here.
+    expected = "item_id and answer, or item_id, label and probability"
+    return Problem("missing_column", "objects with neither label nor answer", expected, "name the keys so", shown)
 
 
 def _open_columnar(path: Path, shown: str, kind: Kind, scale: float | None) -> Opened:
@@ -204,6 +214,8 @@ def _open_csv(path: Path, shown: str, scale: float | None) -> Opened:
             whole = whole and bool((np.nan_to_num(numbers) % 1 == 0).all())
     except pa.ArrowException as error:
         problems = at_most(csv_problems(path, shown, shape, frozenset(places)))
+        if not problems and not csv_lines(path):
+            problems = [Problem("empty_file", "a header and no rows", "one row per item", file=shown)]
         said = Problem("not_csv", str(error).splitlines()[0][:200], "a table of numbers", file=shown)
         raise DataError(problems or said) from error
     if whole and largest > 1 and scale is None:

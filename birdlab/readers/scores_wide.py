@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from birdlab.errors import DataError, ParameterError, Problem
-from birdlab.readers.files import at_most, natural_key
+from birdlab.readers.files import at_most, natural_key, text_lines
 from birdlab.readers.item_fields import shown_list
 from birdlab.readers.scores_parts import Opened, Part, open_npy, open_part, stream
 from birdlab.readers.table_file import sniff
@@ -157,7 +157,7 @@ def _names(names: Names, what: str) -> tuple[list[str], list[Problem]]:
     if isinstance(names, (str, Path)):
         shown = str(names)
         try:
-            texts = Path(names).read_bytes().decode("utf-8-sig").splitlines()
+            texts = text_lines(Path(names).read_bytes().decode("utf-8-sig"))
         except OSError as error:
             remedy = f"write it with one name per line, or say where it is ({what})"
             expected = f"the text file with the {what} of the matrix"

@@ -94,10 +94,12 @@ def sniff(path: Path, shown: str = "") -> Kind:
     """
     where = shown or str(path)
     try:
+        if path.is_fifo():  # it would be waited for without end, and can be read only once
+            raise DataError(Problem("unreadable", "a pipe", "a file", "write it to a file first", where))
         with path.open("rb") as file:
             start = file.read(4096)
-    except OSError as error:
-        reason = error.strerror or "an error"
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL
+        reason = getattr(error, "strerror", None) or str(error)
         raise DataError(Problem("unreadable", reason, "a file that can be read", file=where)) from error
     if not start.strip(b"\xef\xbb\xbf \t\r\n"):
         raise DataError(Problem("empty_file", "an empty file", "a table with a header", file=where))
@@ -309,7 +311,7 @@ def _text(path: Path, where: str) -> pl.DataFrame:
         said, n_wrong = str(error).splitlines()[0][:200], n_wrong + 1
     if n_wrong:
         problems = csv_problems(path, where, shape)
-        if said.startswith("Empty CSV"):
+        if not problems and not csv_lines(path):
             problems = [Problem("empty_file", "a header and no rows", "at least one row", file=where)]
         raise DataError(at_most(problems) or Problem("not_csv", said, "comma-separated values", file=where))
     frame: pl.DataFrame = pl.from_arrow(table.rename_columns(list(shape.header)))  # type: ignore[assignment]
@@ -329,6 +331,8 @@ def _json_lines(path: Path, where: str) -> tuple[pl.DataFrame, tuple[int, ...]]:
                     continue
                 try:
                     value = json.loads(text)
+                    if "\\ud" in text.casefold():
+                        json.dumps(value, ensure_ascii=False).encode()  # half a character is no text
                 except (ValueError, RecursionError) as error:
                     problems.append(Problem("not_json", str(error)[:100], "one JSON object", file=where, line=number))
                     continue

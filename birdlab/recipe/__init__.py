@@ -7,6 +7,7 @@ does not know are refused, with the nearest known one. Every default is written 
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -27,20 +28,29 @@ from birdlab.recipe.sections import (
     Strict,
     parse_range,
 )
+from birdlab.recipe.training import Trained, Training
 from birdlab.recipe.yaml12 import Loader, load_yaml_scalar
 
 __all__ = ["Abstention", "Classifier", "Data", "Difficulty", "Labels", "Media", "Model", "Recipe", "Scoring", "Split",
-           "chapters", "load_recipe", "load_yaml_scalar", "parse_range", "parse_recipe", "resolve"]  # fmt: skip
+           "Trained", "Training", "chapters", "load_recipe", "load_yaml_scalar", "parse_range", "parse_recipe", "resolve"]  # fmt: skip
+#: Aliases of YAML can fold a value of billions of parts into a few lines.
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict, _SHORT.maxstring, _SHORT.maxother = 3, 20, 20, 200, 200
 
 
-def chapters(*, detectors: bool = True, abstention: bool = False) -> list[str]:
+def chapters(*, detectors: bool = True, abstention: bool = False, training: bool = False) -> list[str]:
     """Notebooks of a study, in order: what a recipe that names none gets.
 
     >>> chapters(detectors=False, abstention=True)
     ['09_abstention', '10_summary']
+    >>> chapters(detectors=False, training=True)
+    ['train_detector']
     """
+    if training and not detectors and not abstention:
+        return ["train_detector"]
     first = ["00_data_audit", "01_inference", "02_detection", "02b_comparison", "03_difficulty", "04_difficulty_model"]
-    return [*(first if detectors else []), *(["09_abstention"] if abstention else []), "10_summary"]
+    more = [*(["09_abstention"] if abstention else []), *(["train_detector"] if training else [])]
+    return [*(first if detectors else []), *more, "10_summary"]
 
 
 class Recipe(Strict):
@@ -57,6 +67,7 @@ class Recipe(Strict):
     scoring: Scoring = Field(default_factory=Scoring)
     difficulty: Difficulty = Field(default_factory=Difficulty)
     abstention: Abstention | None = None
+    training: Training | None = None  #: models to train on the labelled frames: ``train_detector``
     notebooks: Annotated[list[str | dict[str, dict[str, Any]]], Field(min_length=1)]
     #: in order; a mapping gives parameters: ``- 02_detection: {n_panels: 6}``; not given: :func:`chapters`
 
@@ -67,13 +78,17 @@ class Recipe(Strict):
             return raw
         data = raw.get("data")
         detectors = not isinstance(data, Mapping) or bool(data.get("media") or data.get("generator"))
-        asked = raw.get("abstention") is not None
-        return {**raw, "notebooks": chapters(detectors=detectors or not asked, abstention=asked)}
+        asked, trains = raw.get("abstention") is not None, raw.get("training") is not None
+        # Where models are trained and none is run, there is nothing for the other chapters to score.
+        detectors = bool(raw.get("models")) if trains else detectors or not asked
+        return {**raw, "notebooks": chapters(detectors=detectors, abstention=asked, training=trains)}
 
     @model_validator(mode="after")
     def _something(self) -> Recipe:
         if not self.has_media and self.abstention is None:
             raise ValueError("no media; expected images or videos under data.media, or a section abstention")
+        if not self.has_media and self.training is not None:
+            raise ValueError("no media to train on; expected images or videos under data.media")
         return self
 
     @model_validator(mode="after")
@@ -95,8 +110,15 @@ class Recipe(Strict):
 
     @property
     def coloured(self) -> list[list[str]]:
-        """Names of the models of each kind, in the order that gives them their colours."""
-        return [[m.name for m in self.models], [m.name for m in self.abstention.models] if self.abstention else []]
+        """Names of the models of each kind, in the order that gives them their colours: detectors, models that name
+        birds, trained models. Where a trained model is run as a detector too, both kinds are one.
+        """
+        detectors = [m.name for m in self.models]
+        namers = [m.name for m in self.abstention.models] if self.abstention else []
+        trained = [m.name for m in self.training.models] if self.training else []
+        if set(detectors) & set(trained):
+            return [[*detectors, *(n for n in trained if n not in detectors)], namers, []]
+        return [detectors, namers, trained]
 
     def steps(self) -> list[tuple[str, dict[str, Any]]]:
         """Notebook names in order, each with its parameters."""
@@ -166,11 +188,11 @@ def _problem(error: dict[str, Any], source: str) -> Problem:
         known = ", ".join(_known_keys(error["loc"]))
         empty = error["input"] is None
         said = f"a mapping with keys of {known}" + (", or no such heading" if empty else "")
-        found, expected = "nothing under it" if empty else repr(error["input"]), said
+        found, expected = "nothing under it" if empty else _SHORT.repr(error["input"]), said
     elif error["type"] == "value_error":
         found, _, expected = said.rpartition("; expected ")
     else:
-        found = "nothing" if error["type"] == "missing" else repr(error["input"])
+        found = "nothing" if error["type"] == "missing" else _SHORT.repr(error["input"])
         expected = "a value" if error["type"] == "missing" else said
     return Problem("bad_value", found[:200], expected, file=source, key=key or None)
 

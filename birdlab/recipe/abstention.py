@@ -11,6 +11,15 @@ from birdlab.abstention import conventions as named
 from birdlab.recipe.sections import MODEL_NAME, Strict
 
 
+def _usable_paths(section: Strict, *keys: str) -> None:
+    for key in keys:
+        value = getattr(section, key)
+        for path in value if isinstance(value, list) else [value]:
+            if path is not None and (not path or "\0" in path):
+                found = f"{path!r} under {key}" if path else f"an empty path under {key}"
+                raise ValueError(f"{found}; expected the path of a file")
+
+
 class Card(Strict):
     """What is known of a model: for lines of growing size, and to ask whether it has seen the photographs."""
 
@@ -34,7 +43,9 @@ class Classifier(Strict):
     kind: Literal["auto", "wide", "topk"] = "auto"
     ids: str | None = None  #: npy: text file with the item of each row (default: beside it, ``<stem>.ids.txt``)
     labels: str | None = None  #: npy or weights: text file with the label of each column
-    scale: Annotated[float, Field(gt=0)] | None = None  #: integers in the file times this are probabilities
+    scale: Annotated[float, Field(gt=0, lt=float("inf"))] | None = (
+        None  #: integers in the file times this are probabilities
+    )
     normalise: bool = False  #: divide rows that do not sum to 1 by their sum
     answers: str | None = None  #: free text (jsonl or csv), one row per item and prompt
     prompts: dict[str, bool] = Field(default_factory=dict)  #: answers: prompt -> whether it permits abstention
@@ -42,13 +53,20 @@ class Classifier(Strict):
     weights: str | None = None  #: .tflite or .onnx classifier
     sha256: str | None = None  #: hash the weights must have
     crop: Literal["squash", "centre", "pad"] = "squash"  #: how a photograph becomes the network's square
-    imgsz: Annotated[int, Field(ge=8)] | None = None  #: side of the input where the network leaves it open, px
+    imgsz: Annotated[int, Field(ge=8, le=8192)] | None = None  #: side of the input where the network leaves it open, px
     mean: list[float] | None = None  #: subtracted per channel (RGB, 0-255 scale)
     std: list[float] | None = None  #: divided by, per channel
     layout: Literal["auto", "NCHW", "NHWC"] = "auto"
     softmax: Literal["auto", "yes", "no"] = "auto"
-    batch: Annotated[int, Field(ge=1)] = 1
+    batch: Annotated[int, Field(ge=1, le=4096)] = 1
     card: Card = Field(default_factory=Card)
+
+    @model_validator(mode="after")
+    def _paths(self) -> Classifier:
+        _usable_paths(self, "scores", "ids", "labels", "answers", "weights")
+        if self.scores == []:
+            raise ValueError("no file under scores; expected one or several")
+        return self
 
     @model_validator(mode="after")
     def _one_source(self) -> Classifier:
@@ -75,7 +93,7 @@ class Abstention(Strict):
     items: str  #: photographs and their truth (csv, parquet, jsonl)
     images: str | None = None  #: folder of the photographs, relative to the data root (default: the root itself)
     taxonomy: str = "ebird_2024"  #: a pinned list (ebird_2021 … ebird_2024, avilist_2025) or a CSV of your own
-    taxonomy_sha256: str | None = None  #: hash the list must have
+    taxonomy_sha256: Annotated[str, Field(min_length=1)] | None = None  #: hash the list must have
     synonyms: str | None = None  #: CSV old_name,new_names,kind, beside birdlab's own
     vernaculars: str | None = None  #: CSV name,language,scientific_name, beside birdlab's own
     models: Annotated[list[Classifier], Field(min_length=1)]
@@ -90,10 +108,15 @@ class Abstention(Strict):
     unparsed: named.Unparsed = "wrong"
     ranks: list[Literal["family", "order"]] = Field(default_factory=list)  #: further ranks above the genus, in IG
     cluster: named.Cluster = "genus"  #: what the intervals resample
-    n_resamples: Annotated[int, Field(ge=100)] = 2000
+    n_resamples: Annotated[int, Field(ge=100, le=named.MOST_RESAMPLES)] = 2000
     missing: Literal["error", "drop"] = "error"  #: items that a model gives nothing for
     force: bool = False  #: print the bounds of IG from top-k tables that miss much of the mass
     published: list[Literal["realbirdid"]] = Field(default_factory=list)  #: reference rows to print beside
+
+    @model_validator(mode="after")
+    def _paths(self) -> Abstention:
+        _usable_paths(self, "items", "images", "taxonomy", "synonyms", "vernaculars")
+        return self
 
     @model_validator(mode="after")
     def _unique(self) -> Abstention:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Split = Literal["train", "val", "test", "diagnostic", "application"]
+Generator = Literal["demo", "demo_lessons", "demo_lessons_heron", "demo_lessons_wren", "demo_lessons_dunlin"]
+GENERATORS: tuple[Generator, ...] = get_args(Generator)
 Probability = Annotated[float, Field(ge=0, le=1)]
 #: What can name a folder, and a model in a sentence: no separator, control character or curly bracket, no dot in
 #: front, no blank at an end.
@@ -81,8 +83,9 @@ class Data(Strict):
 
     root: str = "."  #: folder of the data
     manifest: str | None = None  #: datapackage.json whose hashes the files must have
-    generator: Literal["demo"] | None = None  #: the data are made by birdlab, into the run's own ``data`` folder
+    generator: Generator | None = None  #: the data are made by birdlab, into the run's own ``data`` folder
     made: bool = False  #: the data are made, not recorded; said wherever they are shown
+    licence: str = ""  #: licence of pictures and labels (CC0-1.0 …), for the cards of models that are trained on them
     media: list[Media] = Field(default_factory=list)
     labels: list[Labels] = Field(default_factory=list)
     categories: Annotated[list[str], Field(min_length=1)] = Field(

@@ -157,10 +157,15 @@ def test_lists_that_miss_much_are_told_before(study):
     assert errors(found) == [] and any(p.code == "missing_mass" and "60.0 %" in p.found for p in found)
 
 
-def test_answers_in_columns_are_no_probabilities(study):
+def test_answers_in_columns_are_answers(study):
     (study.folder / "said.csv").write_text("item_id,answer,abstained\na,Pica pica,0\nb,,1\nu,,1\n")
+    assert errors(study({"name": "s", "scores": "said.csv"})) == []
+    (problem,) = errors(study({"name": "s", "scores": "said.csv", "prompt": "may"}))
+    assert problem.code == "unknown_prompt"
+    (study.folder / "said.csv").write_text("item_id,answer,abstained\na,Pica pica,0\n")
     (problem,) = errors(study({"name": "s", "scores": "said.csv"}))
-    assert problem.code == "bad_kind"
+    assert problem.code == "items_without_answers" and "2 items" in problem.found
+    assert errors(study({"name": "s", "scores": "said.csv"}, missing="drop")) == []
 
 
 def test_weights_are_looked_at_and_not_run(study):
