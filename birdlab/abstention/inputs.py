@@ -70,10 +70,10 @@ def build(run: Run) -> dict[str, pl.DataFrame]:
     section = run.recipe.abstention
     if section is None:
         raise no_section(run)
-    if run.recipe.data.generator == "demo":
-        from birdlab.demo.make import make_study
+    if run.recipe.data.generator:
+        from birdlab.demo.generators import make_data
 
-        make_study(run.data_root)
+        make_data(run.recipe.data.generator, run.data_root)
     taxonomy = taxonomy_of(run, section)
     items, notices = read_items(_path(run, section.items), taxonomy)
     parts = _Parts()

@@ -244,10 +244,10 @@ def build(run: Run) -> dict[str, pl.DataFrame]:
 
     Data that birdlab makes itself (``data.generator``) are made first, unless they are there already.
     """
-    if run.recipe.data.generator == "demo":
-        from birdlab.demo.make import make_study
+    if run.recipe.data.generator:
+        from birdlab.demo.generators import make_data
 
-        make_study(run.data_root)
+        make_data(run.recipe.data.generator, run.data_root)
     _verify(run)
     study = read_study(run.recipe, run.base, run.data_root)
     known = read_hashes(run.dir / "hashes.json")
