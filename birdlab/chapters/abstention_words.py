@@ -49,8 +49,8 @@ def answer(metrics: pl.DataFrame, models: Sequence[str]) -> tuple[str, str, str]
         detail += _names(metrics, namer)
     if not sure:
         return question, "No model is above chance beyond its interval.", f"Highest: {m(best)}. {detail}"
-    if row["value"] is not None and row["value"] < 0.7:
-        return question, f"Hardly: the best, {m(best)}, is little above chance.", detail
+    if row["value"] is not None and row["value"] < 0.75:
+        return question, f"Only in part: the best, {m(best)}, is above chance and far from perfect.", detail
     return question, f"{m(best)} does best.", detail
 
 

@@ -98,7 +98,7 @@ def knowing_numbers(metrics: pl.DataFrame, models: Sequence[str]) -> pl.DataFram
             & (pl.col("model") != "")
         )["published"]
         row: dict[str, Any] = {"measure": words, "measure_note": None}
-        row["published"] = None if printed.is_empty() else f"{printed.min():.2f}–{printed.max():.2f}"
+        row["published"] = None if printed.is_empty() else _span(printed)
         row["published_reason"] = "no published number stands beside this study"
         for name in models:
             found = number_of(metrics, measure, name)
@@ -164,6 +164,13 @@ def title(metrics: pl.DataFrame, models: Sequence[str]) -> str:
     if best is None:
         return "Nothing was scored."
     return f"{m(best)} leads on {count(int(sessions or 0), 'session', 'sessions')}."
+
+
+def _span(printed: pl.Series) -> str:
+    """Lowest and highest printed number; three digits where two would round the lowest away."""
+    lo, hi = float(printed.min()), float(printed.max())  # type: ignore[arg-type]
+    digits = 3 if lo < 0.1 else 2
+    return f"{lo:.{digits}f}–{hi:.{digits}f}"
 
 
 def knowing_title(metrics: pl.DataFrame, speaking: Sequence[str]) -> str:
