@@ -88,6 +88,17 @@ BUILDERS: dict[str, str] = {
     "abstention_permission": "birdlab.abstention.study:build",
     "abstention_contamination": "birdlab.abstention.study:build",
     "metrics_abstention": "birdlab.abstention.study:build",
+    "splits": "birdlab.training.study:build",
+    "split_facts": "birdlab.training.study:build",
+    "split_table": "birdlab.training.study:build",
+    "split_shape": "birdlab.training.study:build",
+    "leaks": "birdlab.training.study:build",
+    "training_scores": "birdlab.training.study:build",
+    "training_seeds": "birdlab.training.study:build",
+    "training_variance": "birdlab.training.study:build",
+    "training_curves": "birdlab.training.study:build",
+    "training_cards": "birdlab.training.study:build",
+    "metrics_training": "birdlab.training.study:build",
 }
 #: What a builder's result depends on, beside the recipe's ``data``: recipe sections and other tables.
 DEPENDS: dict[str, tuple[str, ...]] = {
@@ -101,6 +112,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "birdlab.difficulty.model_study:build": ("difficulty", "scoring", "instances"),
     "birdlab.abstention.inputs:build": ("abstention",),
     "birdlab.abstention.study:build": ("image_scores",),
+    "birdlab.training.study:build": ("training", "frames", "labels"),
 }
 #: Notebooks without which a table takes no part in ``metrics``: it costs a look at every picture.
 ONLY_WITH: dict[str, tuple[str, ...]] = {
@@ -108,6 +120,7 @@ ONLY_WITH: dict[str, tuple[str, ...]] = {
     "metrics_difficulty": ("03_difficulty", "04_difficulty_model"),
     "metrics_difficulty_model": ("04_difficulty_model",),
     "metrics_abstention": ("09_abstention",),
+    "metrics_training": ("train_detector",),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import pickle
 import subprocess
@@ -394,6 +395,19 @@ def test_half_precision_on_a_cpu_is_said_not_done(tiny: dict[str, Path], photos:
     said = made["inference_notices"]["message"].to_list()
     assert any("half precision" in message for message in said)
     assert any("96 px" in message and "imgsz 70" in message for message in said)
+
+
+def test_the_library_has_nothing_to_warn_of(
+    tiny: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = _weights(tiny["yolov8n"])
+    model = Model(name="m", weights=str(weights.path), imgsz=64)
+    detector = predict.load_detector(model, weights, "cpu", tmp_path / "cache")
+    # Imported by another than birdlab, the library speaks: as it would here.
+    caplog.set_level(logging.INFO, logger="ultralytics")
+    monkeypatch.setattr(logging.getLogger("ultralytics"), "propagate", True)
+    detector.predict([np.zeros((64, 64, 3), np.uint8)])
+    assert [record.getMessage() for record in caplog.records] == []
 
 
 def test_a_classifier_is_refused(photos: Path, tmp_path: Path, tiny: dict[str, Path]) -> None:

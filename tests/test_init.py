@@ -120,6 +120,7 @@ class TestCoco:
         assert study.frames["label_state"].to_list()[-1] == "empty"
         package = json.loads((tmp_path / "data_manifests/other.name/datapackage.json").read_text())
         assert package["licenses"] == [{"name": "CC-BY-4.0"}] and package["sources"] == [{"title": "me"}]
+        assert load_recipe(tmp_path / "reports/other.name.yaml").data.licence == "CC-BY-4.0"
 
     @pytest.mark.parametrize(
         ("answer", "sessions"),
@@ -141,6 +142,14 @@ class TestCoco:
         assert json.loads((tmp_path / "data_manifests/data/datapackage.json").read_text())["licenses"] == [
             {"name": "CC0-1.0"}
         ]
+        assert load_recipe(tmp_path / "reports/data.yaml").data.licence == "CC0-1.0"
+
+    def test_of_two_licences_in_the_labels_none_is_taken_unasked(self, data: Path, tmp_path: Path) -> None:
+        two = [{"id": 1, "name": "CC0-1.0"}, {"id": 2, "name": "CC-BY-4.0"}]
+        write(data / "labels.json", coco(["n1/a.jpg", "n2/d.png"], [0]) | {"licenses": two})
+        start(data, tmp_path, "--yes")
+        assert load_recipe(tmp_path / "reports/data.yaml").data.licence == ""
+        assert "licenses" not in json.loads((tmp_path / "data_manifests/data/datapackage.json").read_text())
 
     def test_only_birds_of_a_long_list_of_classes(self, data: Path, tmp_path: Path) -> None:
         write(data / "labels.json", coco(["n1/a.jpg"], [0], ("Bird", "person", "car", "dog", "cat", "cow", "kite")))

@@ -193,6 +193,8 @@ def shape_title(shape: pl.DataFrame) -> str:
             else "How full the frames are, and how large the birds."
         )
     low, high = rows["share"].min(), rows["share"].max()
+    if pct(low) == pct(high):
+        return f"{pct(low)} of every part's frames have no bird."
     return f"Between {pct(low)} and {pct(high)} of a part's frames have no bird."
 
 
@@ -298,13 +300,12 @@ def score_title(seeds: pl.DataFrame, scores: pl.DataFrame) -> str:
     return ("; ".join(said) or "Nothing was trained") + "."
 
 
-def score_notes(cards: pl.DataFrame) -> list[str]:
-    """How often the test part of this split was looked at, and that val chose."""
-    looks = cards["test_looks"].drop_nulls()
+def score_notes(facts: pl.DataFrame) -> list[str]:
+    """That val chose, and how often the test part of this split was looked at."""
     notes = ["The best epoch was chosen by val, so val is somewhat too high; test chose nothing."]
-    if looks.len():
-        n = int(looks.max())
-        notes.append(f"The test part of this split was scored for {count(n, 'training', 'trainings')} in this folder.")
+    if n := facts["test_looks"][0]:
+        times = count(n, "time", "times")
+        notes.append(f"The test part of this split was scored {times} in this folder: once per file of weights.")
     return notes
 
 
@@ -355,8 +356,9 @@ def card_rows(cards: pl.DataFrame) -> pl.DataFrame:
 
 def card_title(cards: pl.DataFrame) -> str:
     """How many weights there are and how long they took."""
-    minutes = float(cards["seconds"].sum()) / 60
-    return f"{count(cards.height, 'file of weights', 'files of weights')}, trained in {minutes:.0f} minutes in all."
+    seconds = float(cards["seconds"].sum())
+    took = count(round(seconds), "second", "seconds") if seconds < 120 else f"{seconds / 60:.0f} minutes"
+    return f"{count(cards.height, 'file of weights', 'files of weights')}, trained in {took} in all."
 
 
 def card_notes(cards: pl.DataFrame) -> list[str]:

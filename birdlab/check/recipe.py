@@ -11,6 +11,7 @@ import yaml
 from birdlab.check.abstention import check_abstention
 from birdlab.check.data import check_promises
 from birdlab.check.note import Found, caught, found_in, note
+from birdlab.check.training import check_models, check_split
 from birdlab.datapackage import read_manifest
 from birdlab.errors import EXIT_DATA, BirdlabError, Problem
 from birdlab.readers.labels import locate
@@ -40,6 +41,7 @@ def check_recipe(path: Path) -> list[Found]:
         if model.weights:
             found += caught(lambda model=model: _weights(model, base, root))
     found += check_abstention(recipe, path, base, root)
+    found += check_models(recipe, base)
     if recipe.data.generator:
         # The data are not made yet: of the manifest only the form can be checked.
         if recipe.data.manifest:
@@ -109,6 +111,8 @@ def _study(recipe: Recipe, path: Path, base: Path, root: Path) -> list[Found]:
     except BirdlabError as error:
         return found + found_in(error)
     found += [note(code, f"{message} ({n:,})", file) for code, message, n, file in study.notices.iter_rows()]
+    if not missing:  # without its labels a study cannot be split
+        found += check_split(recipe, study.frames, study.labels, study.media)
     for model in recipe.models:
         if model.predictions and model.predictions not in missing:
             found += caught(lambda model=model: _predictions(model, study.frames, recipe, base, root))

@@ -74,7 +74,8 @@ class UltralyticsDetector:
             "iou": model.iou,
             "max_det": model.max_det,
             "imgsz": model.imgsz,
-            "half": self._half,
+            # Named only where it is wanted: the library warns of it at every call, whatever its value.
+            **({"half": True} if self._half else {}),
         }
         self._errors = (*ERRORS, *devices.onnx_errors()) if weights.kind == "onnx" else ERRORS
         with _reproducible() if weights.kind == "openvino" else nullcontext():

@@ -66,6 +66,8 @@ def initialise(args: argparse.Namespace) -> int:
     if args.yes and asked:
         sys.stdout.write(defaults_taken(asked) + "\n")
     values |= {q.key: q.default for q in asked} if args.yes else ask_all(asked)
+    if not values.get("licence") and len(stated := stated_licences(survey)) == 1:
+        values["licence"] = stated[0]
     choices = Choices(name, **{key: value for key, value in values.items() if value is not None})
     study, left_out = _try(survey, choices)
     for path, problem in left_out.items():
@@ -157,7 +159,7 @@ def _write(
             files=files,
             resources=resources,
             title=choices.name,
-            licences=_licences(choices.licence or next(iter(stated_licences(survey)), "")),
+            licences=_licences(choices.licence),
             sources=[{"title": choices.source}] if choices.source else [],
         )
         write_atomic(recipe_path, lambda temporary: temporary.write_text(text, encoding="utf-8"))

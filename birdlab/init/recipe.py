@@ -64,6 +64,7 @@ def recipe_text(
             if manifest
             else []
         ),
+        *([f"  licence: {quoted(choices.licence)}  # of pictures and labels"] if choices.licence else []),
         f"  categories: {inline(categories)}  # classes that are scored",
         "  media:",
         *_media(survey, choices),

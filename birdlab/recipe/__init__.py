@@ -53,6 +53,17 @@ def chapters(*, detectors: bool = True, abstention: bool = False, training: bool
     return [*(first if detectors else []), *more, "10_summary"]
 
 
+def kinds(detectors: list[str], namers: list[str], trained: list[str]) -> list[list[str]]:
+    """Names of models of each kind; one kind of detectors and trained models where one model is both.
+
+    >>> kinds(["heron"], [], ["wren"]), kinds(["heron"], [], ["wren", "heron"])
+    ([['heron'], [], ['wren']], [['heron', 'wren'], [], []])
+    """
+    if set(detectors) & set(trained):
+        return [[*detectors, *(name for name in trained if name not in detectors)], namers, []]
+    return [detectors, namers, trained]
+
+
 class Recipe(Strict):
     """A whole study."""
 
@@ -115,10 +126,7 @@ class Recipe(Strict):
         """
         detectors = [m.name for m in self.models]
         namers = [m.name for m in self.abstention.models] if self.abstention else []
-        trained = [m.name for m in self.training.models] if self.training else []
-        if set(detectors) & set(trained):
-            return [[*detectors, *(n for n in trained if n not in detectors)], namers, []]
-        return [detectors, namers, trained]
+        return kinds(detectors, namers, [m.name for m in self.training.models] if self.training else [])
 
     def steps(self) -> list[tuple[str, dict[str, Any]]]:
         """Notebook names in order, each with its parameters."""

@@ -106,10 +106,10 @@ def add_note(chapter: Chapter, entry: dict[str, Any], hues: Mapping[str, Hue]) -
 def slug(name: str) -> str:
     """Anchor of a chapter: the notebook's name without its number.
 
-    >>> slug("02_detection")
-    'detection'
+    >>> slug("02_detection"), slug("02b_comparison")
+    ('detection', 'comparison')
     """
-    short = re.sub(r"[^a-z0-9]+", "-", re.sub(r"^\d+[_-]", "", name).lower()).strip("-") or "chapter"
+    short = re.sub(r"[^a-z0-9]+", "-", re.sub(r"^\d+[a-z]?[_-]", "", name).lower()).strip("-") or "chapter"
     return f"{short}-chapter" if short in {"top", "main", "in-brief", "provenance", "run-notes"} else short
 
 
@@ -127,7 +127,7 @@ def clean_text(text: str) -> str:
 
 
 def _plain_title(name: str) -> str:
-    words = re.sub(r"^\d+[_-]", "", name).replace("_", " ").strip()
+    words = re.sub(r"^\d+[a-z]?[_-]", "", name).replace("_", " ").strip()
     return words[:1].upper() + words[1:] or name
 
 

@@ -29,10 +29,11 @@ def provenance(record: Mapping[str, Any], chapters: Sequence[Chapter], hashes: M
         ("Recipe", _recipe(record)),
         ("Data", _data(record)),
         ("Models", _models(record, hashes or {})),
+        *([("Training", _training(record, hashes or {}))] if at(record, "recipe", "training") else []),
         ("Parameters", _parameters(record)),
         *([("Matching", esc(_matching(record)))] if _detects(record) else []),
         ("Intervals", esc(_intervals(record))),
-        ("Splits scored", esc(_scored(record))),
+        *([("Splits scored", esc(_scored(record)))] if _detects(record) or record.get("scored") else []),
         ("Software", esc(_software(record))),
         ("Code", esc(_git(record))),
         ("Device", esc(at(record, "device", default=NOT_RECORDED))),
@@ -100,6 +101,28 @@ def _models(record: Mapping[str, Any], hashes: Mapping[str, str]) -> Html:
     return el("ul", *items) if items else esc("none")
 
 
+def _training(record: Mapping[str, Any], hashes: Mapping[str, str]) -> Html:
+    """The split that the recipe asks for, the models to train, and how often the test part was looked at."""
+    section = at(record, "recipe", "training", default={})
+    split = at(section, "split", default={})
+    shares = ", ".join(f"{part} {share:g}" for part, share in (split.get("shares") or {}).items())
+    items = [el("li", f"split by {split.get('by', 'auto')}, {shares}, seed {split.get('seed', 0)}")]
+    for model in at(section, "models", default=[]):
+        seeds = [str(seed) for seed in model.get("seeds") or []]
+        network = clean_text(str(model.get("architecture") or NOT_RECORDED))
+        text = f"{model.get('name')}: trained, {model.get('library')} {network}"
+        text += f", {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(seeds)}, image size {model.get('imgsz')}"
+        text += f", at most {model.get('epochs')} epochs, patience {model.get('patience')}"
+        start = str(model.get("weights") or "")
+        text += f"; from {clean_text(start)}" if start else "; from random weights"
+        digest = model.get("sha256") or _file_hash(start, hashes)
+        items.append(el("li", text, join(", ", _hash(digest)) if digest else None))
+    looks = record.get("test_looks")
+    if isinstance(looks, int):
+        items.append(el("li", f"test part scored {looks} {'time' if looks == 1 else 'times'}, start weights included"))
+    return el("ul", *items)
+
+
 def _namer(model: Mapping[str, Any], hashes: Mapping[str, str]) -> Html:
     """A model that names birds: where its probabilities or answers come from."""
     kind = next((key for key in ("weights", "scores", "answers") if model.get(key)), None)
@@ -147,7 +170,8 @@ def _matching(record: Mapping[str, Any]) -> str:
 
 def _detects(record: Mapping[str, Any]) -> bool:
     """Whether the recipe is about detectors: it has some, or it is about nothing else."""
-    return bool(at(record, "recipe", "models")) or not at(record, "recipe", "abstention")
+    other = at(record, "recipe", "abstention") or at(record, "recipe", "training")
+    return bool(at(record, "recipe", "models")) or not other
 
 
 def _intervals(record: Mapping[str, Any]) -> str:
@@ -157,6 +181,11 @@ def _intervals(record: Mapping[str, Any]) -> str:
         parts.append(
             f"Models that name birds: percentiles over {drawn}; shares of answers by reason and prompt: Wilson."
         )
+    if at(record, "recipe", "training"):
+        alone = not parts
+        parts.append("Trained models: mean and standard deviation over seeds; no interval.")
+        if alone:
+            return parts[0]
     return "95 %. " + " ".join(parts)
 
 

@@ -6,7 +6,8 @@ change, so a killed run leaves the last state, in which a notebook that was runn
 Keys: ``schema``, ``state`` (running, complete, incomplete, interrupted), ``recipe`` (with every default),
 ``recipe_file``, ``recipe_sha256``, ``title``, ``versions``, ``platform``, ``git``, ``package_sha256``, ``inputs``
 (digest of data, labels, weights and predictions), ``device``, ``started``, ``finished``, ``seconds``, ``scored``
-(split to the number of times it was scored) and ``notebooks``. Each notebook has ``name``, ``file``, ``status``
+(split to the number of times it was scored), ``test_looks`` (how often trainings of this run's folder were scored on
+a test part) and ``notebooks``. Each notebook has ``name``, ``file``, ``status``
 (pending, running, complete, unchanged, failed), ``reason`` (why it is pending), ``key``, ``parameters``, ``started``,
 ``finished``, ``seconds``, ``error`` (``cell``: index in the executed copy, ``where``: cell of the source, ``ename``,
 ``evalue``, ``traceback``, ``source``), ``artefacts`` (ids), ``notes``, ``warnings`` (number), ``style`` (number of
@@ -167,13 +168,25 @@ def shown(run_dir: Path, name: str) -> dict[str, list[str]]:
 
 
 def used_device(run_dir: Path, asked: str) -> str:
-    """The device in words, as the speed table has it; what the recipe asks for when no model has run."""
-    path = run_dir / "tables" / "speed.parquet"
+    """The device in words, as the tables of speed or of trainings have it; what the recipe asks for when no model has run."""
+    for table in ("speed", "training_cards"):
+        path = run_dir / "tables" / f"{table}.parquet"
+        try:
+            names = pl.read_parquet(path, columns=["device"])["device"].drop_nulls().unique(maintain_order=True)
+        except (OSError, pl.exceptions.PolarsError):
+            continue
+        if names.len():
+            return "; ".join(names)
+    return asked
+
+
+def test_looks(run_dir: Path) -> int | None:
+    """How often trainings in a run's folder were scored on a test part; ``None`` where nothing was trained."""
     try:
-        names = pl.read_parquet(path, columns=["device"])["device"].drop_nulls().unique(maintain_order=True).to_list()
-    except (OSError, pl.exceptions.PolarsError):
-        names = []
-    return "; ".join(names) or asked
+        looks = json.loads((run_dir / "training" / "test_looks.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return len(looks) if isinstance(looks, list) else None
 
 
 def relative(path: Path, root: Path) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from birdlab.errors import DataError, Problem
+from birdlab.recipe import kinds
 from birdlab.report import frame
 from birdlab.report.chapter import Chapter, add_note, level_headings, opening, read_chapter
 from birdlab.report.entries import read_record
@@ -61,8 +62,11 @@ def render(
         notebooks: executed notebooks by name; one that never ran is absent.
         records: folder of the run, where notebooks note what they do not display.
     """
-    kinds = [frame.at(record, "recipe", *key, default=[]) or [] for key in (("models",), ("abstention", "models"))]
-    hues = colours_of_kinds([[str(m.get("name")) for m in kind if isinstance(m, Mapping)] for kind in kinds])
+    sections = (("models",), ("abstention", "models"), ("training", "models"))
+    listed = [frame.at(record, "recipe", *key, default=[]) or [] for key in sections]
+    hues = colours_of_kinds(
+        kinds(*([str(m.get("name")) for m in models if isinstance(m, Mapping)] for models in listed))
+    )
     chapters: list[Chapter] = []
     for number, about in enumerate(frame.notebooks(record), start=1):
         chapter = read_chapter(str(about["name"]), number, notebooks.get(str(about["name"])), about, hues)

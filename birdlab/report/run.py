@@ -293,6 +293,8 @@ class _Work:
         done = all(e["status"] in _DONE for e in self.doc["notebooks"])
         self.doc["state"] = "complete" if done else "incomplete"
         self.doc["device"] = record.used_device(self.run_dir, self.recipe.device)
+        if self.recipe.training:
+            self.doc["test_looks"] = record.test_looks(self.run_dir)
         if self.todo:
             self.doc.update(finished=record.now(), seconds=round(time.monotonic() - self.begun, 1))
         self.write()

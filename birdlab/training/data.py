@@ -129,8 +129,8 @@ def study_data(run: Run, training: Training, folder: Path) -> TrainingData:
     reader = iter_frames if "near_duplicate" in levels else None
     refuse_leaks(find_leaks(frames, media, splits.table, reader=reader), levels)
     write_splits(folder / "splits.json", splits)
-    categories, name = run.recipe.data.categories, run.recipe.name
-    return training_data((frames, labels, media), splits, training, folder, categories=categories, about=(name, ""))
+    told, about = run.recipe.data, (run.recipe.name, run.recipe.data.licence)
+    return training_data((frames, labels, media), splits, training, folder, categories=told.categories, about=about)
 
 
 def training_data(

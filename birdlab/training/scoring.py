@@ -101,13 +101,25 @@ def count_look(path: Path, split: str, who: str, sha256: str) -> int:
     Raises:
         DataError: the list is damaged.
     """
-    try:
-        looks = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-        looks = [{"split": str(e["split"]), "model": str(e["model"]), "weights": str(e["weights"])} for e in looks]
-    except (ValueError, KeyError, TypeError) as error:
-        remedy = "put the file back: it counts how often the test part was looked at"
-        raise DataError(Problem("bad_looks", str(error), "a list of looks", remedy, file=str(path))) from error
-    looks.append({"split": split, "model": who, "weights": sha256})
+    looks = [*_read_looks(path), {"split": split, "model": who, "weights": sha256}]
     text = json.dumps(looks, indent=1) + "\n"
     write_atomic(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     return sum(entry["split"] == split for entry in looks)
+
+
+def count_looks(path: Path, split: str) -> int:
+    """How often the test part of a split was looked at so far; 0 without a list.
+
+    Raises:
+        DataError: the list is damaged.
+    """
+    return sum(entry["split"] == split for entry in _read_looks(path))
+
+
+def _read_looks(path: Path) -> list[dict[str, str]]:
+    try:
+        looks = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        return [{"split": str(e["split"]), "model": str(e["model"]), "weights": str(e["weights"])} for e in looks]
+    except (ValueError, KeyError, TypeError) as error:
+        remedy = "put the file back: it counts how often the test part was looked at"
+        raise DataError(Problem("bad_looks", str(error), "a list of looks", remedy, file=str(path))) from error

@@ -574,7 +574,7 @@ def test_all_models_and_seeds_of_a_study_are_trained(
     models = [spec_of("torchvision", epochs=1, seeds=[0, 1]), spec_of("torchvision", name="heron", epochs=1)]
     training = Training(split=Splitting(by="session", refuse=["session"]), models=models)
     tables = {"frames": data.frames, "labels": data.labels, "media": data.media}
-    sections = SimpleNamespace(data=SimpleNamespace(categories=["bird"]), name="made", device="cpu")
+    sections = SimpleNamespace(data=SimpleNamespace(categories=["bird"], licence=""), name="made", device="cpu")
     run = SimpleNamespace(dir=tmp_path, base=place, recipe=sections, table=tables.__getitem__)
     trained = train_models(run, training)
     assert [(t.name, t.seed) for t in trained] == [("wren", 0), ("wren", 1), ("heron", 0)]
