@@ -78,7 +78,7 @@ def test_demo_scores_equal_pycocotools_on_the_same_files(demo_run, tmp_path):
     truth = json.loads((demo_run / "data" / "labels.json").read_text())
     ids = {image["file_name"]: image["id"] for image in truth["images"]}
     aps = {}
-    for model in ("heron", "wren"):
+    for model in ("heron", "wren", "dunlin"):
         mine = predictions.filter(pl.col("model") == model)
         results = [
             {
@@ -99,7 +99,35 @@ def test_demo_scores_equal_pycocotools_on_the_same_files(demo_run, tmp_path):
         for metric, index in (("ap", 0), ("ap50", 1), ("ap75", 2), ("ar100", 8)):
             assert row.filter(pl.col("metric") == metric)["value"][0] == pytest.approx(run.stats[index], abs=1e-9)
         aps[model] = run.stats[0]
-    assert aps["heron"] > aps["wren"]
+    assert aps["heron"] > aps["dunlin"] > aps["wren"]
+
+
+@pytest.mark.slow
+def test_demo_masks_score_as_pycocotools_says(demo_run, tmp_path):
+    """The segmenter's outlines, from the saved predictions to the number in the report."""
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
+
+    tables = demo_run / "tables"
+    metrics = pl.read_parquet(tables / "metrics_detection.parquet")
+    mine = pl.read_parquet(tables / "predictions.parquet").filter(pl.col("model") == "dunlin")
+    truth = json.loads((demo_run / "data" / "labels.json").read_text())
+    ids = {image["file_name"]: image["id"] for image in truth["images"]}
+    assert mine.height and not mine["mask_rle"].null_count()
+    results = [
+        {"image_id": ids[f], "category_id": 1, "segmentation": json.loads(rle), "score": score}
+        for f, rle, score in mine.select("frame_id", "mask_rle", "score").rows()
+    ]
+    (tmp_path / "gt.json").write_text(json.dumps(truth))
+    coco = COCO(str(tmp_path / "gt.json"))
+    run = COCOeval(coco, coco.loadRes(results), "segm")
+    run.evaluate()
+    run.accumulate()
+    run.summarize()
+    row = metrics.filter((pl.col("model") == "dunlin") & (pl.col("group") == "all"))
+    for metric, index in (("mask_ap", 0), ("mask_ap50", 1)):
+        assert row.filter(pl.col("metric") == metric)["value"][0] == pytest.approx(run.stats[index], abs=1e-6)
+    assert run.stats[1] > 0.4
 
 
 @pytest.mark.slow
