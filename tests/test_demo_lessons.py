@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 cv2 = pytest.importorskip("cv2")
 
@@ -198,6 +199,12 @@ def test_recipes_make_the_shipped_models(project: Path, name: str) -> None:
     assert lessons.name == model.name == name and model.imgsz == lessons.tile
     assert recipe.data.made and [step for step, _ in recipe.steps()] == ["train_detector"]
     check_models([model], base=project / "reports")
+    # The shipped file holds the network that the recipe describes; only its weights could be others.
+    from birdlab.inference.checkpoint import load_checkpoint
+
+    shipped = load_checkpoint(project / "birdlab" / "demo" / "weights" / f"{name}.pt")["model"].yaml
+    told = yaml.safe_load((project / "reports" / model.architecture).read_text(encoding="utf-8"))
+    assert [shipped[k] for k in ("backbone", "head")] == [told[k] for k in ("backbone", "head")]
 
 
 def test_the_short_recipe_can_be_trained(project: Path) -> None:

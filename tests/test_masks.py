@@ -503,8 +503,10 @@ def test_the_interval_for_a_new_session_covers_a_mean_of_overlaps():
 def test_metrics_rows_name_the_definition_and_what_the_mean_is_over():
     from types import SimpleNamespace
 
+    from birdlab.chapters.comparison import overlap_notes
     from birdlab.detection.mask_rows import mask_rows
     from birdlab.detection.scored import Scored
+    from birdlab.metrics import metric_frame
 
     labels, found, frames = by_hand()
     setting = SimpleNamespace(engine="hotcoco", iou=0.5, conf=0.25, max_dets=100, class_agnostic=False)
@@ -522,6 +524,9 @@ def test_metrics_rows_name_the_definition_and_what_the_mean_is_over():
     edge = at["mask_boundary_iou", method + "matched_instances"]
     assert (edge["value"], edge["n"]) == (pytest.approx(5 / 6), 2)
     assert edge["reason"].startswith("the same as IoU for every hit")
+    table = metric_frame({**row, "dataset": "x", "model": "m", "group": "all", "level": "all"} for row in rows)
+    said = f"Mean boundary IoU of the hits of {{model:m}}: 0.83 ({edge['reason']})."
+    assert overlap_notes(table) == [said] and overlap_notes(table.clear()) == []
     within = at["mask_recall", f"mask {study.method}; within_sessions"]
     assert within["value"] == pytest.approx(2 / 3) and within["lo"] < 2 / 3 < within["hi"]
 

@@ -241,6 +241,14 @@ def test_sites_are_the_clusters_where_there_are_two() -> None:
     assert set(ranking.rank_table(got)["unit"]) == {"site"}
 
 
+def test_the_first_place_is_said_at_a_site_and_in_a_session() -> None:
+    from birdlab.chapters.comparison import ranks_title
+
+    rank = {"metric": "recall", "rank": 1, "model": "heron", "p_rank_1": 0.98}
+    for unit, words in (("site", "at a new site."), ("session", "in a new session.")):
+        assert ranks_title(pl.DataFrame([rank | {"unit": unit}])).endswith(f"with probability 98 % {words}")
+
+
 def test_ranks_become_rows_of_metrics() -> None:
     ap = pl.DataFrame({"model": MODELS, "metric": "ap", "value": [0.4, 0.3, None]})
     table = ranking.rank_table(counts(), values=ap)

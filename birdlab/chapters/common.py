@@ -34,6 +34,11 @@ def unit_of(metrics: pl.DataFrame) -> str:
     return found[0] if found else "session"
 
 
+def in_new(unit: str) -> str:
+    """``in a new session``, ``at a new site``."""
+    return f"{'at' if unit == 'site' else 'in'} a new {unit}"
+
+
 def best_model(metrics: pl.DataFrame, models: Sequence[str]) -> str | None:
     """The model with the highest AP, the first of equals; None when none has one."""
     have = [(ap, name) for name in models if (ap := value(metrics, "ap", name)) is not None]

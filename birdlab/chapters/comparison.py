@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from birdlab.chapters.common import count, num, pct, table_of, with_ends
+from birdlab.chapters.common import count, in_new, num, pct, table_of, with_ends
 from birdlab.detection.mask_overlap import TITLES
 from birdlab.figures.comparison import percent
 from birdlab.report.show import m
@@ -117,9 +117,19 @@ def overlap_published(metrics: pl.DataFrame) -> pl.DataFrame | None:
 
 
 def overlap_notes(metrics: pl.DataFrame) -> list[str]:
-    """Which definition each printed row can have."""
+    """Boundary IoU of every model's hits, and which definition each printed row can have."""
     rows = metrics.filter(pl.col("published").is_not_null() & (pl.col("metric") == "mask_miou"))
-    return [f"{r['model']}: {r['reason'].split('; ', 1)[1]}." for r in rows.to_dicts() if "; " in (r["reason"] or "")]
+    printed = [
+        f"{r['model']}: {r['reason'].split('; ', 1)[1]}." for r in rows.to_dicts() if "; " in (r["reason"] or "")
+    ]
+    edges = metrics.filter((pl.col("metric") == "mask_boundary_iou") & (pl.col("group") == "all"))
+    edges = edges.filter(pl.col("method").str.ends_with("matched_instances")).drop_nulls("value")
+    own = [
+        f"Mean boundary IoU of the hits of {m(r['model'])}: {num(r['value'])}"
+        + (f" ({r['reason']})." if r["reason"] else ".")
+        for r in edges.to_dicts()
+    ]
+    return [*own, *printed]
 
 
 def overlap_title(table: pl.DataFrame) -> str:
@@ -143,7 +153,7 @@ def ranks_title(ranks: pl.DataFrame) -> str:
     p = first.get("p_rank_1")
     if p is None:
         return f"{m(first['model'])} is first in recall here; how sure that is cannot be said."
-    return f"{m(first['model'])} is first in recall here, and with probability {percent(p)} % in a new {first['unit']}."
+    return f"{m(first['model'])} is first in recall here, and with probability {percent(p)} % {in_new(first['unit'])}."
 
 
 def ranks_alt(ranks: pl.DataFrame) -> str:

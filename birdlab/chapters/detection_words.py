@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from birdlab.chapters.common import best_model, count, interval_of, num, pct, pick, share_of, unit_of, value
+from birdlab.chapters.common import best_model, count, in_new, interval_of, num, pct, pick, share_of, unit_of, value
 from birdlab.report.show import m
 
 
@@ -42,8 +42,8 @@ def headlines(metrics: pl.DataFrame, models: Sequence[str], *, conf: float) -> l
     true = _percent(share_of(metrics, "precision", best, conf=conf))
     out: list[dict[str, Any]] = [
         ap,
-        {"label": "Birds found", **found, "detail": f"{best}, in a new {unit_of(metrics)}"},
-        {"label": "Boxes that are birds", **true, "detail": f"{best}, in a new {unit_of(metrics)}"},
+        {"label": "Birds found", **found, "detail": f"{best}, {in_new(unit_of(metrics))}"},
+        {"label": "Boxes that are birds", **true, "detail": f"{best}, {in_new(unit_of(metrics))}"},
     ]
     for row in pick(metrics, "false_alarms_per_1000_empty_frames").filter(pl.col("model") == best).to_dicts():
         about = {"unit": "per 1,000", "digits": 0, "scale": (0, max(1000.0, row["value"] or 0))}

@@ -97,8 +97,18 @@ def answer(seeds: pl.DataFrame, scores: pl.DataFrame, facts: pl.DataFrame, table
     return question, said, detail
 
 
-def _mean(seeds: pl.DataFrame, model: str, part: str) -> float | None:
-    rows = seeds.filter((pl.col("model") == model) & (pl.col("part") == part) & (pl.col("metric") == "ap"))
+def _change(seeds: pl.DataFrame, scores: pl.DataFrame, model: str, part: str, metric: str) -> str | None:
+    """``from 0.20 to 0.90``, or ``0.90`` where no start weights were scored; None without a score."""
+    after = _mean(seeds, model, part, metric)
+    if after is None:
+        return None
+    at = (pl.col("model") == model) & (pl.col("metric") == metric) & (pl.col("part") == part)
+    before = scores.filter(at & (pl.col("stage") == "start"))["value"].drop_nulls().to_list()
+    return f"from {num(before[0])} to {num(after)}" if before else num(after)
+
+
+def _mean(seeds: pl.DataFrame, model: str, part: str, metric: str = "ap") -> float | None:
+    rows = seeds.filter((pl.col("model") == model) & (pl.col("part") == part) & (pl.col("metric") == metric))
     return rows["mean"][0] if rows.height else None
 
 
@@ -284,19 +294,18 @@ def _start_row(model: str, metric: str, seeds: pl.DataFrame, scores: pl.DataFram
 
 
 def score_title(seeds: pl.DataFrame, scores: pl.DataFrame) -> str:
-    """What training brought on the test part (on val, where there is none), model by model, where start weights were scored."""
+    """What training brought on the test part (on val, where there is none), model by model, with a segmenter's outlines."""
     said = []
     for model in seeds["model"].unique(maintain_order=True):
         part = "test" if _mean(seeds, model, "test") is not None else "val"
-        after = _mean(seeds, model, part)
-        at = (pl.col("model") == model) & (pl.col("metric") == "ap") & (pl.col("part") == part)
-        before = scores.filter(at & (pl.col("stage") == "start"))["value"].drop_nulls().to_list()
-        if after is None:
+        boxes = _change(seeds, scores, model, part, "ap")
+        outlines = _change(seeds, scores, model, part, "mask_ap")
+        if boxes is None:
             said.append(f"{m(model)} has no score")
-        elif before:
-            said.append(f"{m(model)} goes from AP {num(before[0])} to {num(after)} on {part}")
         else:
-            said.append(f"{m(model)} reaches AP {num(after)} on {part}")
+            masks = f", mask AP {outlines.removeprefix('from ')}" if outlines else ""
+            verb = "goes from AP" if boxes.startswith("from ") else "reaches AP"
+            said.append(f"{m(model)} {verb} {boxes.removeprefix('from ')}{masks} on {part}")
     return ("; ".join(said) or "Nothing was trained") + "."
 
 

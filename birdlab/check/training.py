@@ -52,9 +52,9 @@ def _size(path: Path) -> int | None:
 
 
 def check_split(recipe: Recipe, frames: pl.DataFrame, labels: pl.DataFrame, media: pl.DataFrame) -> list[Found]:
-    """Whether the study can be split as the section asks, and what would leak; no picture is decoded.
+    """Whether the study can be split as the section asks, what would leak, and whether train and val have birds.
 
-    Frames that look alike without being the same bytes are found only when the run decodes them.
+    No picture is decoded: frames that look alike without being the same bytes are found only when the run decodes them.
 
     Args:
         recipe: the recipe.
@@ -65,6 +65,7 @@ def check_split(recipe: Recipe, frames: pl.DataFrame, labels: pl.DataFrame, medi
         return []
 
     def look() -> Iterable[Found]:
+        from birdlab.training.data import TrainingData, check_tasks
         from birdlab.training.leaks import find_leaks, levels_of, refuse_leaks
         from birdlab.training.splits import make_splits
 
@@ -73,6 +74,9 @@ def check_split(recipe: Recipe, frames: pl.DataFrame, labels: pl.DataFrame, medi
         splits = make_splits(frames, labels, section.split, media=named)
         leaks = find_leaks(frames, with_twins(media), splits.table)
         refuse_leaks(leaks, levels_of(splits.level, section.split.refuse))
+        parts = splits.table.select("frame_id", pl.col("split").cast(pl.String))
+        data = TrainingData(frames, labels, media, parts, tuple(recipe.data.categories))
+        check_tasks(data, [spec.task for spec in section.models])
         return []
 
     return caught(look)

@@ -10,6 +10,8 @@ from birdlab.recipe.sections import MODEL_NAME, Strict
 
 Level = Literal["site", "session", "date", "near_duplicate"]
 Share = Annotated[float, Field(ge=0, le=1)]
+#: What every library takes as a seed.
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class Splitting(Strict):
@@ -49,7 +51,7 @@ class Trained(Strict):
     epochs: Annotated[int, Field(ge=1)] = 100
     patience: Annotated[int, Field(ge=1)] = 20  #: epochs without a better validation score before it stops
     lr: Annotated[float, Field(gt=0)] | None = None  #: first learning rate (default: the library's)
-    seeds: Annotated[list[int], Field(min_length=1)] = Field(default_factory=lambda: [0])
+    seeds: Annotated[list[Seed], Field(min_length=1)] = Field(default_factory=lambda: [0])
     deterministic: bool = True
     settings: dict[str, Any] = Field(default_factory=dict)  #: further settings of the library's trainer, by its names
     licence: str = ""  #: for the model card
@@ -73,4 +75,15 @@ class Training(Strict):
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:
             raise ValueError(f"two models called {', '.join(twice)}; expected a name of its own for each")
+        # Each has a folder named like it, and not every file system tells Wren from wren.
+        alike = [n for n in names if sum(n.casefold() == other.casefold() for other in names) > 1]
+        if alike:
+            raise ValueError(f"models called {' and '.join(alike)}; expected names that differ in more than capitals")
+        return self
+
+    @model_validator(mode="after")
+    def _chosen(self) -> Training:
+        if not self.split.shares.get("val") and "val" not in self.split.fixed.values():
+            found = ", ".join(f"{part} {share:g}" for part, share in self.split.shares.items())
+            raise ValueError(f"shares {found}; expected some for val, which chooses the best epoch")
         return self

@@ -175,6 +175,22 @@ def real(labels: pl.DataFrame) -> pl.DataFrame:
     return labels.filter(~pl.col("is_crowd") & ~pl.col("is_ignored"))
 
 
+def check_tasks(data: TrainingData, tasks: Iterable[str]) -> None:
+    """:func:`check_data` for several tasks, before the first of them is trained.
+
+    Raises:
+        DataError: what is wrong for any of them, each thing once.
+    """
+    problems: dict[Problem, None] = {}
+    for task in sorted(set(tasks)):
+        try:
+            check_data(data, task=task)
+        except DataError as error:
+            problems |= dict.fromkeys(error.problems)
+    if problems:
+        raise DataError(list(problems))
+
+
 def check_data(data: TrainingData, *, task: str) -> list[str]:
     """Look whether the data can be trained on, and say what is left out.
 

@@ -23,7 +23,7 @@ from birdlab.recipe import resolve
 from birdlab.recipe.training import Trained, Training
 from birdlab.training import card as cards
 from birdlab.training.curves import best_epoch, curve_table, read_log
-from birdlab.training.data import TrainingData, check_data, study_data
+from birdlab.training.data import TrainingData, check_data, check_tasks, study_data
 from birdlab.training.resume import Fit, check_about
 from birdlab.training.scoring import METRICS, count_look, score_weights
 from birdlab.training.seeds import seed_table, seed_variance
@@ -87,6 +87,7 @@ def train_models(
     place = out or run.dir / "training"
     check_models(training.models, base=run.base, cache=place / "cache")
     data = data or study_data(run, training, place)
+    check_tasks(data, [spec.task for spec in training.models])
     trained = []
     for spec in training.models:
         for seed in spec.seeds:
@@ -105,8 +106,8 @@ def check_models(models: Sequence[Trained], *, base: Path, cache: Path | None = 
     Args:
         models: the models.
         base: folder that relative paths start from.
-        cache: folder for what ultralytics writes when it is imported; without one the values of its settings are not
-            looked at.
+        cache: folder for what ultralytics writes when it is imported; without one no library is: the values of
+            ultralytics' settings and what is in the weights are not looked at.
 
     Raises:
         ParameterError, DataError: every problem of every model.
@@ -116,7 +117,9 @@ def check_models(models: Sequence[Trained], *, base: Path, cache: Path | None = 
     for spec in models:
         try:
             _check(spec, base, cache)
-            _start(spec, base)
+            path, _ = _start(spec, base)
+            if path is not None and cache is not None:
+                _try(spec, path, base)
         except BirdlabError as error:
             problems += error.problems or [
                 Problem("bad_model", str(error), "a model that can be trained", record=spec.name)
@@ -248,6 +251,26 @@ def _check(spec: Trained, base: Path, cache: Path | None) -> None:
         ultralytics_train.check_recipe(spec, base, cache=cache)
 
 
+def _try(spec: Trained, path: Path, base: Path) -> None:
+    """Load weights to start from into a network of the model: the last of several models is not to fail after hours."""
+    from birdlab.training.determinism import own_randomness
+
+    with own_randomness():
+        if spec.library == "torchvision":
+            from birdlab.training import torchvision_models
+
+            torchvision_models.start_from(torchvision_models.build(spec, 1), path)
+        else:
+            from birdlab.training import ultralytics_drive, ultralytics_models
+
+            start = ultralytics_models.start_weights(path, spec)
+            try:
+                network = ultralytics_models.build(spec, base)
+            except ultralytics_drive.ERRORS as error:
+                raise ultralytics_drive.said(error, spec) from error
+            ultralytics_models.taken_over(network, start, path)
+
+
 def _fit(spec: Trained, data: TrainingData, folder: Path, *, base: Path, **how: Any) -> Fit:
     if spec.library == "torchvision":
         from birdlab.training import torchvision_train
@@ -268,6 +291,11 @@ def _start(spec: Trained, base: Path) -> tuple[Path | None, str | None]:
     if spec.weights is None:
         return None, None
     where = f"model {spec.name}"
+    if spec.weights.startswith("birdlab:"):
+        remedy = "give the path of the file: birdlab:NAME is for models that are run as they are"
+        raise ParameterError(
+            Problem("no_path", repr(spec.weights), "a file of weights", remedy, record=where, key="weights")
+        )
     path = locate_weights(spec.weights, base, base, expected="a file of weights", where=where)
     if not path.is_file():
         raise DataError(

@@ -87,6 +87,18 @@ def read_description(spec: Trained, base: Path) -> dict[str, Any]:
     return held
 
 
+def build(spec: Trained, base: Path) -> Any:
+    """A network of one class with random weights, as its description has it.
+
+    Raises:
+        ParameterError: see :func:`read_description`.
+    """
+    from ultralytics.nn.tasks import DetectionModel, SegmentationModel
+
+    kind = SegmentationModel if spec.task == "segment" else DetectionModel
+    return kind(read_description(spec, base), nc=1, verbose=False)
+
+
 def start_weights(path: Path, spec: Trained) -> Any:
     """The network in a checkpoint to start from, loaded through the list of what may be loaded.
 

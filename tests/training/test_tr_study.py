@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 import yaml
+from pydantic import ValidationError
 from training_cases import DETECT
 
 from birdlab import style
@@ -23,6 +24,7 @@ from birdlab.check.command import check_path
 from birdlab.errors import DataError, ParameterError
 from birdlab.figures import training as figures
 from birdlab.recipe import load_recipe
+from birdlab.recipe.training import Training
 from birdlab.study import Run
 from birdlab.training import study
 from birdlab.training.cards_table import COURSE_SCHEMA
@@ -255,6 +257,33 @@ def test_check_reads_the_section(tmp_path: Path) -> None:
     text = "\n".join(map(str, check_path(recipe)))
     assert "Did you mean momentum?" in text and "such as barn" in text
     assert [str(p) for p in check_path(make_study(tmp_path / "good", seeds=[0]))] == []
+    raw["training"]["models"][0] |= {"task": "segment", "architecture": "yolov8n-seg.yaml", "settings": {}}
+    raw["training"] |= {"split": {}, "models": [*raw["training"]["models"], {"name": "b", "architecture": "tiny.yaml"}]}
+    del raw["training"]["models"][0]["weights"]
+    recipe.write_text(yaml.safe_dump(raw), encoding="utf-8")
+    found = [p.found for p in check_path(recipe)]
+    assert found == ["no labelled bird with a mask in train", "no labelled bird with a mask in val"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"seeds": [-1]}, "greater than or equal to 0"),
+        ({"seeds": [2**32]}, "less than 4294967296"),
+        ({"seeds": [3, 3]}, "expected each once"),
+        ({"split": {"shares": {"train": 0.5, "test": 0.5}}}, "which chooses the best epoch"),
+        ({"split": {"shares": {"train": 0.5, "val": 0.6}}}, "sum to 1"),
+        ({"more": {"name": "Wren", "architecture": "a.yaml"}}, "differ in more than capitals"),
+        ({"more": {"name": "wren", "architecture": "a.yaml"}}, "two models called wren"),
+    ],
+)
+def test_a_section_that_cannot_be_is_refused(changes: dict, words: str) -> None:
+    model = {"name": "wren", "architecture": "a.yaml", "seeds": changes.get("seeds", [0])}
+    training = {"models": [model, *([changes["more"]] if "more" in changes else [])], "split": changes.get("split", {})}
+    with pytest.raises(ValidationError, match=words):
+        Training.model_validate(training)
+    fixed = {"shares": {"train": 0.5, "test": 0.5}, "fixed": {"quay": "val"}}
+    assert Training.model_validate({"models": [{"name": "wren", "architecture": "a.yaml"}], "split": fixed})
 
 
 def test_a_recipe_without_the_section_is_told(tmp_path: Path) -> None:
@@ -334,7 +363,15 @@ def test_val_names_the_best_model_and_start_weights_are_told() -> None:
     question, said, detail = say.answer(seeds, scores, facts_of(level="site"), table_of(sites=2, sessions=3))
     assert said == "{model:a} reaches AP 0.400 ± 0.141 (2 seeds) on test."
     assert "3 sessions at 2 sites" in detail and "{model:b}: 0.900 (1 seed)" in detail
-    assert "{model:b} goes from AP 0.20 to 0.90 on test" in say.score_title(seeds, scores)
+    title = say.score_title(seeds, scores)
+    assert "{model:b} goes from AP 0.20 to 0.90 on test" in title
+    assert title.endswith("{model:c} reaches AP 0.10, mask AP 0.10 on test.")
+    worse = study.score_frame(
+        [trained("c", 0, 0.6, 0.5, "segment")], {"c": {"val": scored(0.1), "test": scored(0.2) | {"mask_ap": 0.3}}}
+    )
+    assert say.score_title(seeds_of(worse), worse) == (
+        "{model:c} goes from AP 0.20 to 0.50, mask AP 0.30 to 0.10 on test."
+    )
     table = say.score_table(seeds, scores)
     assert table.filter(pl.col("model") == "c")["what"].to_list() == ["as they were", "trained"] * 4
     assert table.filter((pl.col("model") == "c") & (pl.col("what") == "as they were"))["test_reason"][0] == "no head"

@@ -32,6 +32,7 @@ from birdlab.training.train import (
 )
 
 TORCHVISION = "fasterrcnn_mobilenet_v3_large_320_fpn"
+MASKED = "maskrcnn_resnet50_fpn"
 
 
 def spec_of(library: str, **changes: object) -> Trained:
@@ -207,6 +208,8 @@ def test_randomness_of_the_process_is_left_alone() -> None:
         ({"architecture": "act.yaml"}, "a layer of torch.nn"),
         ({"architecture": "fetch.yaml"}, "which downloads weights"),
         ({"weights": "nowhere.pt"}, "birdlab never downloads weights"),
+        ({"weights": "birdlab:wren"}, "give the path of the file"),
+        ({"weights": "tiny.yaml"}, "not a zip archive"),
     ],
 )
 def test_a_wrong_ultralytics_model_is_refused_in_words(place: Path, changes: dict[str, object], words: str) -> None:
@@ -230,6 +233,31 @@ def test_all_wrong_models_are_named_at_once(place: Path) -> None:
     assert [p.record for p in caught.value.problems] == [f"model {m}" for m in "abcd"]
     text = str(caught.value)
     assert "Did you mean fasterrcnn_resnet50_fpn?" in text and "which is for task segment" in text
+
+
+def test_weights_of_another_network_are_refused_before_anything_is_trained(project: Path, place: Path) -> None:
+    weights = project / "birdlab" / "demo" / "weights"
+    spec = spec_of("ultralytics", name="b", weights=str(weights / "wren.pt"), architecture=str(weights / "heron.yaml"))
+    others = [spec.model_copy(update={"name": "c", "weights": str(weights / "dunlin.pt")})]
+    others.append(spec_of("torchvision", name="d", weights=str(place / "tiny.yaml")))
+    fits = spec.model_copy(update={"name": "a", "architecture": str(weights / "wren.yaml")})
+    with pytest.raises(DataError) as caught:
+        check_models([fits, spec, *others], base=place, cache=place / "cache")
+    found = [p.found for p in caught.value.problems]
+    assert len(found) == 3 and "tensors fit" in found[0] and "ends in Segment" in found[1]
+    # `birdlab check` imports no library, and looks at names and hashes only.
+    check_models([fits, spec, others[0]], base=place)
+
+
+def test_the_data_of_all_tasks_are_looked_at_first(place: Path, data: TrainingData, tmp_path: Path, tiny: None) -> None:
+    models = [spec_of("torchvision"), spec_of("torchvision", name="b", task="segment", architecture=MASKED)]
+    run = SimpleNamespace(dir=tmp_path, base=place, recipe=SimpleNamespace(device="cpu"))
+    with pytest.raises(DataError) as caught:
+        train_models(run, Training(models=models), data)
+    assert [p.found for p in caught.value.problems] == [
+        f"no labelled bird with a mask in {p}" for p in ("train", "val")
+    ]
+    assert not (tmp_path / "training" / "wren" / "seed-0").exists()
 
 
 def test_data_without_birds_or_with_other_classes_are_refused(data: TrainingData) -> None:
