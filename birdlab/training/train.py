@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,9 @@ from birdlab.training.torchvision_train import Progress
 
 if TYPE_CHECKING:
     from birdlab.study import Run
+
+#: A limit of a model that was trained with one seed.
+ALONE = "1 seed: how far the scores move from seed to seed is unknown"
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,8 @@ def train_one(
         progress: called with (epochs done, epochs at most).
 
     Returns:
-        The trained model. A run that is finished is read, not trained or scored again.
+        The trained model. A run that is finished is read, not trained or scored again; of its card only the licences and
+        the number of seeds follow the recipe.
 
     Raises:
         ParameterError: the model's section is wrong, or its folder holds a run with other settings or data.
@@ -165,7 +169,7 @@ def train_one(
     about = _about(spec, data, seed, start_sha256, base)
     if (done := read_trained(folder)) is not None:
         check_about(done.card["about"], about, folder / "card.json")
-        return done
+        return _told_now(done, spec, data)
     folder.mkdir(parents=True, exist_ok=True)
     on = devices.resolve_device(device)
     fit = _fit(spec, data, folder, seed=seed, about=about, base=base, weights=start, device=on.name, progress=progress)
@@ -321,7 +325,6 @@ def _card(
 ) -> dict[str, Any]:
     rows = fit.course.rows
     settings = {"imgsz": spec.imgsz, "batch": spec.batch, "epochs": spec.epochs, "patience": spec.patience}
-    licence = {"weights": spec.licence, "data": data.licence, "library": cards.library_licence(spec.library)}
     training = {"epochs": len(rows), "best_epoch": best_epoch(rows), "stopped": fit.stopped, "device": device}
     training |= {"resumed_after": fit.course.resumed_after, "deterministic": spec.deterministic}
     return {
@@ -332,7 +335,7 @@ def _card(
         "library": spec.library,
         "architecture": Path(spec.architecture).name,
         "classes": list(data.categories),
-        "licence": licence,
+        "licence": _licences(spec, data),
         "data": {"name": data.name, "sha256": data.sha256, "parts": data.counts()},
         "split": {"by": data.split_by, "sha256": data.split_key},
         "settings": settings | fit.settings,
@@ -345,6 +348,22 @@ def _card(
     }
 
 
+def _licences(spec: Trained, data: TrainingData) -> dict[str, str]:
+    return {"weights": spec.licence, "data": data.licence, "library": cards.library_licence(spec.library)}
+
+
+def _told_now(done: TrainedModel, spec: Trained, data: TrainingData) -> TrainedModel:
+    """A finished run whose card says what the recipe says now of things that do not decide the weights."""
+    limits = list(done.card["limits"])
+    if (ALONE in limits) != (len(spec.seeds) == 1):
+        limits = [text for text in limits if text != ALONE] if ALONE in limits else [*limits, ALONE]
+    card = done.card | {"licence": _licences(spec, data), "n_seeds": len(spec.seeds), "limits": limits}
+    if card == done.card:
+        return done
+    cards.write_card(done.folder, card)
+    return replace(done, card=card)
+
+
 def _limits(spec: Trained, data: TrainingData) -> list[str]:
     counts = data.counts()
     n, sites = counts["test"]["sessions"], counts["test"]["sites"]
@@ -354,7 +373,7 @@ def _limits(spec: Trained, data: TrainingData) -> list[str]:
         tested = "not tested on any frame"
     limits = [tested, "the validation score chose the best epoch, so it is somewhat too high"]
     if len(spec.seeds) == 1:
-        limits.append("1 seed: how far the scores move from seed to seed is unknown")
+        limits.append(ALONE)
     if not spec.deterministic:
         limits.append("another run with this seed may give other weights")
     return limits

@@ -22,6 +22,7 @@ from birdlab.recipe.training import Splitting, Trained, Training
 from birdlab.training import curves, determinism, resume, seeds
 from birdlab.training.data import TrainingData, check_data, training_data
 from birdlab.training.train import (
+    ALONE,
     check_models,
     read_trained,
     score_table,
@@ -611,6 +612,18 @@ def test_all_models_and_seeds_of_a_study_are_trained(
     said = dict(summary_tables(trained)["training_seeds"].filter(metric="ap").select("model", "said").rows())
     assert said["wren"].endswith("(2 seeds)") and said["heron"].endswith("(1 seed)")
     assert [t.card for t in train_models(run, training)] == [t.card for t in trained]
+
+    # Another seed and another licence make no other weights, but the finished cards tell of them.
+    models[1] = models[1].model_copy(update={"seeds": [0, 5], "licence": "CC-BY-4.0"})
+    more = train_models(run, training.model_copy(update={"models": models}))
+    old, new = trained[2].card, more[2].card
+    assert ALONE in old["limits"] and ALONE not in new["limits"] and ALONE not in more[3].card["limits"]
+    assert (old["n_seeds"], new["n_seeds"], new["licence"]["weights"]) == (1, 2, "CC-BY-4.0")
+    assert new["weights"] == old["weights"] and new["scores"] == old["scores"]
+    assert read_trained(more[2].folder).card == new
+    text = (more[2].folder / "card.md").read_text(encoding="utf-8")
+    assert "| Licence of the weights | CC-BY-4.0 |" in text and "0 (one of 2)" in text
+    assert [t.card for t in train_models(run, training)][2] == old | {"limits": [*new["limits"], ALONE]}
 
 
 def test_a_card_without_a_test_part_and_with_hostile_names(data: TrainingData, tmp_path: Path, tiny: None) -> None:
