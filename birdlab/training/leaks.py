@@ -240,8 +240,10 @@ def _problem(row: dict[str, Any]) -> Problem:
 def thumbnails(images: Iterable[tuple[str, np.ndarray]]) -> pl.DataFrame:
     """Difference hashes (is each of 16 × 16 grey cells brighter than its right neighbour?) and small grey pictures.
 
-    Two encodings or sizes of one picture differ in few of the 256 bits, two unrelated pictures in about half of them;
-    but all skies that brighten to one side hash alike, so the small picture must agree too.
+    Two encodings or sizes of one picture with a background differ in few of the 256 bits, two unrelated pictures in about
+    half of them; but all skies that brighten to one side hash alike, so the small picture must agree too. A small crop of
+    plain sky has hardly any texture to compare: copies of it are found when they are light (of 158 crops, at JPEG
+    quality 90: 92 %; half as large: 69 %) and mostly missed when they are strong (at quality 60: 6 %).
 
     Args:
         images: pairs of frame_id and image (H × W × 3 BGR or H × W, uint8).
