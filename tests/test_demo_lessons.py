@@ -189,7 +189,7 @@ def test_every_generator_of_the_recipe_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["heron", "wren", "dunlin"])
-def test_recipes_make_the_shipped_models(project: Path, name: str) -> None:
+def test_recipes_hold_the_networks_of_the_shipped_models(project: Path, name: str) -> None:
     from birdlab.training.train import check_models
 
     recipe = load_recipe(project / "reports" / f"train_{name}.yaml")
