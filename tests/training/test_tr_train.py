@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -308,15 +310,28 @@ train_one(spec_of({library!r}), data, Path({str(out)!r}), base=base, progress=la
 """
 
 
+@pytest.fixture
+def one_thread() -> Iterator[dict[str, str]]:
+    """One thread for torch here, and the environment that gives a process of its own the same: the number decides the last bits."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield {**os.environ, "OMP_NUM_THREADS": "1"}
+    torch.set_num_threads(threads)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["ultralytics", "torchvision"])
 def test_a_killed_run_resumes_and_ends_like_an_unbroken_one(
-    library: str, place: Path, data: TrainingData, tmp_path: Path
+    library: str, place: Path, data: TrainingData, tmp_path: Path, one_thread: dict[str, str]
 ) -> None:
     import torch
 
     spec, out = spec_of(library), tmp_path / "killed"
-    killed = subprocess.run([sys.executable, "-c", _script(library, place, out)], capture_output=True, text=True)
+    killed = subprocess.run(
+        [sys.executable, "-c", _script(library, place, out)], capture_output=True, text=True, env=one_thread
+    )
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
     folder = out / "wren" / "seed-0"
     assert curves.read_log(folder / "log.csv")["epoch"].to_list() == [1]
