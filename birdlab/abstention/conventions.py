@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import Literal, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 from birdlab.errors import ParameterError, Problem
 
@@ -18,6 +18,22 @@ Cluster = Literal["genus", "species", "observer", "observation", "item"]
 Unparsed = Literal["wrong", "drop"]
 #: Resamples for intervals; of 35,138 single photographs so many take 2.8 GB.
 MOST_RESAMPLES = 20_000
+
+
+def check_choices(choices: Any) -> None:
+    """Refuse a dataclass of ``Literal`` fields that holds anything else.
+
+    Raises:
+        ParameterError: with every such field, what it holds and what it may hold.
+    """
+    hints = get_type_hints(type(choices))
+    problems = [
+        Problem("bad_value", repr(value), "one of " + ", ".join(get_args(hints[f.name])), key=f.name)
+        for f in fields(choices)
+        if (value := getattr(choices, f.name)) not in get_args(hints[f.name])
+    ]
+    if problems:
+        raise ParameterError(problems)
 
 
 @dataclass(frozen=True)
@@ -54,16 +70,7 @@ class Conventions:
     unparsed: Unparsed = "wrong"
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
-        problems = [
-            Problem(
-                "bad_value", repr(getattr(self, f.name)), "one of " + ", ".join(get_args(hints[f.name])), key=f.name
-            )
-            for f in fields(self)
-            if getattr(self, f.name) not in get_args(hints[f.name])
-        ]
-        if problems:
-            raise ParameterError(problems)
+        check_choices(self)
 
     def label(self, measure: str) -> str:
         """The choices that decide one measure (``ua_a``, ``ig`` or ``calibration``), as the ``method`` of its row."""

@@ -294,7 +294,6 @@ def _name_points(axes: Axes, frame: pl.DataFrame, hues: dict[str, style.Hue]) ->
         return float(at[0]), float(at[1])
 
     marks = _marks(frame, inches)
-    inside = Box(0.03, 0.03, width - 0.02, height - 0.02)
     size = placing.measure(figure, "chance 0.50", fontsize=7)
     at_chance = inches(axes.get_xlim()[0], CHANCE)[1]
     ways = [Box(x, y, x + size[0], y + size[1]) for x in (width - size[0] - 0.04, 0.06, width / 2)
@@ -306,19 +305,10 @@ def _name_points(axes: Axes, frame: pl.DataFrame, hues: dict[str, style.Hue]) ->
     everything = np.concatenate([marks, line])
     taken = [chance]
     for r in frame.sort("ua_a", "ig", descending=True).iter_rows(named=True):
-        name, point = placing.shortened(r["model"], 22), inches(r["ig"], r["ua_a"])
-        size = placing.measure(figure, name, fontsize=7.5, fontweight="semibold")
-        box = placing.beside(size, point, everything, taken, inside)
-        if box is None:
-            continue
-        taken.append(box.grown(0.02))
-        x, y = (box.left + box.right) / 2, (box.bottom + box.top) / 2
-        axes.annotate(name, (x / width, y / height), xycoords="axes fraction", ha="center", va="center", fontsize=7.5,
-                      color=hues[r["model"]].on_light, fontweight="semibold", zorder=6)  # fmt: skip
-        near = (min(max(point[0], box.left), box.right), min(max(point[1], box.bottom), box.top))
-        if math.dist(near, point) > 0.14:
-            axes.plot([near[0] / width, point[0] / width], [near[1] / height, point[1] / height], color=style.EDGE,
-                      linewidth=0.6, transform=axes.transAxes, zorder=1, gid="leader")  # fmt: skip
+        point = inches(r["ig"], r["ua_a"])
+        placing.name_point(
+            axes, r["model"], point, hues[r["model"]], marks=everything, taken=taken, size=(width, height)
+        )
 
 
 def _marks(frame: pl.DataFrame, inches: Any) -> np.ndarray:

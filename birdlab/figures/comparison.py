@@ -294,22 +294,11 @@ def _names(axes: Axes, known: pl.DataFrame, hues: dict[str, style.Hue]) -> None:
         at = (axes.transData.transform((x, y)) - (span.x0, span.y0)) / figure.dpi
         return float(at[0]), float(at[1])
 
-    marks, taken, inside = _marks(known, inches), [], Box(0.03, 0.03, width - 0.02, height - 0.02)
+    marks: np.ndarray = _marks(known, inches)
+    taken: list[Box] = []
     for r in known.sort("value", "fps", descending=True).iter_rows(named=True):
-        name, point = placing.shortened(r["model"], 22), inches(r["fps"], r["value"])
-        box = placing.beside(
-            placing.measure(figure, name, fontsize=7.5, fontweight="semibold"), point, marks, taken, inside
-        )
-        if box is None:
-            continue
-        taken.append(box.grown(0.02))
-        x, y = (box.left + box.right) / 2, (box.bottom + box.top) / 2
-        axes.annotate(name, (x / width, y / height), xycoords="axes fraction", ha="center", va="center", fontsize=7.5,
-                      color=hues[r["model"]].on_light, fontweight="semibold", zorder=6)  # fmt: skip
-        near = (min(max(point[0], box.left), box.right), min(max(point[1], box.bottom), box.top))
-        if math.dist(near, point) > 0.14:
-            axes.plot([near[0] / width, point[0] / width], [near[1] / height, point[1] / height], color=style.EDGE,
-                      linewidth=0.6, transform=axes.transAxes, zorder=1, gid="leader")  # fmt: skip
+        point = inches(r["fps"], r["value"])
+        placing.name_point(axes, r["model"], point, hues[r["model"]], marks=marks, taken=taken, size=(width, height))
 
 
 def _marks(known: pl.DataFrame, inches: Callable[[float, float], tuple[float, float]]) -> np.ndarray:

@@ -6,6 +6,7 @@ list beside the lines still says whose line it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 from birdlab import style
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 N_SAMPLES = 240  #: points that stand for a line where collisions are looked for
@@ -201,3 +203,39 @@ def nothing(figure: Figure, text: str = "Nothing to draw.") -> Figure:
     figure.set_size_inches(figure.get_size_inches()[0], 0.6)
     figure.text(0.04, 0.7, text, va="top", color=style.SOFT)
     return figure
+
+
+def name_point(
+    axes: Axes,
+    name: str,
+    point: tuple[float, float],
+    hue: style.Hue,
+    *,
+    marks: np.ndarray,
+    taken: list[Box],
+    size: tuple[float, float],
+) -> None:
+    """Write a model's name beside its point, with a thin line to it where the name had to move; none where there is no room.
+
+    Args:
+        axes: to draw in.
+        name: of the model; shortened in the middle where it is long.
+        point: in inches from the lower left corner of the axes.
+        hue: of the model.
+        marks: (n, 2) points in inches that the name must not cover.
+        taken: boxes that are taken; the name's own is added.
+        size: width and height of the axes, inches.
+    """
+    shown, (width, height) = shortened(name, 22), size
+    inside = Box(0.03, 0.03, width - 0.02, height - 0.02)
+    box = beside(measure(axes.figure, shown, fontsize=7.5, fontweight="semibold"), point, marks, taken, inside)
+    if box is None:
+        return
+    taken.append(box.grown(0.02))
+    x, y = (box.left + box.right) / 2, (box.bottom + box.top) / 2
+    axes.annotate(shown, (x / width, y / height), xycoords="axes fraction", ha="center", va="center", fontsize=7.5,
+                  color=hue.on_light, fontweight="semibold", zorder=6)  # fmt: skip
+    near = (min(max(point[0], box.left), box.right), min(max(point[1], box.bottom), box.top))
+    if math.dist(near, point) > 0.14:
+        axes.plot([near[0] / width, point[0] / width], [near[1] / height, point[1] / height], color=style.EDGE,
+                  linewidth=0.6, transform=axes.transAxes, zorder=1, gid="leader")  # fmt: skip

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal, get_args, get_type_hints
+from typing import Literal
 
 from birdlab import schemas
-from birdlab.errors import ParameterError, Problem
+from birdlab.abstention.conventions import check_choices
 from birdlab.schemas.constants import DECISIONS, REASONS
 
 DecisionKind = Literal["species", "genus", "higher", "multiple", "abstain", "unparsed"]
@@ -38,16 +38,7 @@ class Policy:
     split: Literal["genus", "unparsed"] = "genus"
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
-        problems = [
-            Problem(
-                "bad_value", repr(getattr(self, f.name)), "one of " + ", ".join(get_args(hints[f.name])), key=f.name
-            )
-            for f in fields(self)
-            if getattr(self, f.name) not in get_args(hints[f.name])
-        ]
-        if problems:
-            raise ParameterError(problems)
+        check_choices(self)
 
     def label(self) -> str:
         """Every choice in one line, to stand beside the numbers."""
