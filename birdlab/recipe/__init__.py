@@ -202,6 +202,8 @@ def _problem(error: dict[str, Any], source: str) -> Problem:
     else:
         found = "nothing" if error["type"] == "missing" else _SHORT.repr(error["input"])
         expected = "a value" if error["type"] == "missing" else said
+        if error["type"] == "string_pattern_mismatch":  # a pattern is no help to who writes a recipe
+            expected = "a name that a folder can have: letters, digits, - and _; no / \\ { }, no dot in front"
     return Problem("bad_value", found[:200], expected, file=source, key=key or None)
 
 

@@ -139,3 +139,15 @@ def state_sha256(state: Mapping[str, Any]) -> str:
             total.update(f"{name}\0{flat.dtype}\0{tuple(flat.shape)}\0".encode())
             total.update(flat.reshape(-1).view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
     return total.hexdigest()
+
+
+@contextmanager
+def kept_threads() -> Iterator[None]:
+    """Give torch back the number of threads it had: ultralytics sets its own when a training or a prediction begins."""
+    import torch
+
+    threads = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

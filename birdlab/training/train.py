@@ -24,6 +24,7 @@ from birdlab.recipe.training import Trained, Training
 from birdlab.training import card as cards
 from birdlab.training.curves import best_epoch, curve_table, read_log
 from birdlab.training.data import TrainingData, check_data, check_tasks, study_data
+from birdlab.training.determinism import kept_threads
 from birdlab.training.resume import Fit, check_about
 from birdlab.training.scoring import METRICS, count_look, score_weights
 from birdlab.training.seeds import seed_table, seed_variance
@@ -172,15 +173,18 @@ def train_one(
         return _told_now(done, spec, data)
     folder.mkdir(parents=True, exist_ok=True)
     on = devices.resolve_device(device)
-    fit = _fit(spec, data, folder, seed=seed, about=about, base=base, weights=start, device=on.name, progress=progress)
     best, how = folder / "best.pt", {"device": on.name, "cache": out / "cache"}
-    scores: dict[str, Any] = {"val": score_weights(spec, data, best, "val", **how)}
-    test = score_weights(spec, data, best, "test", **how)
+    with kept_threads():
+        fit = _fit(
+            spec, data, folder, seed=seed, about=about, base=base, weights=start, device=on.name, progress=progress
+        )
+        scores: dict[str, Any] = {"val": score_weights(spec, data, best, "val", **how)}
+        test = score_weights(spec, data, best, "test", **how)
     sha256 = hashlib.sha256(best.read_bytes()).hexdigest()
     if test is not None:
         test["looks"] = count_look(out / "test_looks.json", data.split_key, f"{spec.name}/seed-{seed}", sha256)
     scores["test"] = test
-    words = devices.device_words(on, devices.torch_threads()).split(",")[0]
+    words = devices.device_words(on, devices.torch_threads())  # their number decides the last bits of the weights
     card = _card(spec, data, fit, seed=seed, scores=scores, device=words, notes=notes)
     card["weights"] |= {"sha256": sha256, "bytes": best.stat().st_size}
     cards.write_card(folder, card)
