@@ -1,4 +1,4 @@
-"""The ``birdlab`` command: run, report, init, check, score.
+"""The ``birdlab`` command: run, report, init, check, convert, score.
 
 Only the parser is built here, from the standard library, so that ``--help`` answers at once; the work is imported
 when it is asked for. Exit codes: 0 fine, 1 a notebook failed, 2 usage or recipe, 3 data missing or not as promised.
@@ -75,6 +75,12 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--json", action="store_true", help="print one JSON object")
     check.set_defaults(work=_check)
 
+    convert = commands.add_parser("convert", help="pickles of plain values (CHIRP's predictions) as JSON beside them")
+    convert.add_argument("path", type=Path, metavar="PATH", help="a pickle, or a folder of them")
+    convert.add_argument("--force", action="store_true", help="replace JSON files that are already there")
+    convert.add_argument("--json", action="store_true", help="print one JSON object")
+    convert.set_defaults(work=_convert)
+
     score = commands.add_parser("score", help="one evaluation without a notebook")
     kinds = score.add_subparsers(title="kinds", metavar="KIND", required=True)
     _detection_arguments(kinds.add_parser("detection", help="boxes and masks against COCO ground truth"))
@@ -86,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     difficulty.add_argument("--json", action="store_true", help="print one JSON object")
     difficulty.set_defaults(work=_score_difficulty)
     _abstention_arguments(kinds.add_parser("abstention", help="does it know when not to answer? RealBirdID-style"))
+    _individuals_arguments(kinds)
     return parser
 
 
@@ -196,6 +203,20 @@ def _abstention_arguments(abstention: argparse.ArgumentParser) -> None:
     abstention.set_defaults(work=_score_abstention)
 
 
+def _individuals_arguments(kinds: argparse._SubParsersAction) -> None:
+    application = kinds.add_parser("application", help="do errors reach the biology? CHIRP-style: rates, co-occurrence")
+    application.add_argument("dataset", type=Path, metavar="DATASET_DIR", help="MetaData.csv and GroundTruth")
+    application.add_argument(
+        "inference", type=Path, nargs="?", metavar="INFERENCE_DIR", help="default: InferenceData in DATASET_DIR"
+    )
+    application.add_argument("--protocol", choices=("documented", "reference"), default="documented")
+    application.add_argument(
+        "--fps", type=float, metavar="N", help="frame rate where MetaData.csv has none (default 25)"
+    )
+    application.add_argument("--json", action="store_true", help="print one JSON object")
+    application.set_defaults(work=_score_application)
+
+
 def _init_arguments(init: argparse.ArgumentParser) -> None:
     init.add_argument("folder", type=Path, metavar="FOLDER")
     init.add_argument("--name", help="name of the study (default: the folder's)")
@@ -259,6 +280,12 @@ def _check(args: argparse.Namespace) -> int:
     return check_command(args)
 
 
+def _convert(args: argparse.Namespace) -> int:
+    from birdlab.readers.convert import convert_command
+
+    return convert_command(args)
+
+
 def _score_detection(args: argparse.Namespace) -> int:
     from birdlab.detection.command import score_command
 
@@ -273,6 +300,12 @@ def _score_difficulty(args: argparse.Namespace) -> int:
 
 def _score_abstention(args: argparse.Namespace) -> int:
     from birdlab.abstention.command import score_command
+
+    return score_command(args)
+
+
+def _score_application(args: argparse.Namespace) -> int:
+    from birdlab.individuals.command_application import score_command
 
     return score_command(args)
 

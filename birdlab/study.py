@@ -88,6 +88,26 @@ BUILDERS: dict[str, str] = {
     "abstention_permission": "birdlab.abstention.study:build",
     "abstention_contamination": "birdlab.abstention.study:build",
     "metrics_abstention": "birdlab.abstention.study:build",
+    **dict.fromkeys(
+        (
+            *("colony_videos", "colony_boxes", "colony_events", "colony_tracks", "colony_identities", "colony_windows"),
+            *("colony_human", "colony_combinations", "colony_notices"),
+        ),
+        "birdlab.individuals.inputs:build",
+    ),
+    **dict.fromkeys(
+        ("action_clips", "keypoints", "keypoint_oks", "task_notices"), "birdlab.individuals.inputs:build_tasks"
+    ),
+    **dict.fromkeys(("tracking_scores", "metrics_tasks"), "birdlab.individuals.task_study:build"),
+    **dict.fromkeys(
+        (
+            *("application", "application_summary", "application_tasks", "application_notices", "application_random"),
+            *("application_draws", "error_budget", "across_combinations", "time_offset", "time_tolerance"),
+            *("presence_lanes", "metrics_application"),
+        ),
+        "birdlab.individuals.study:build",
+    ),
+    **dict.fromkeys(("followed", "follow_windows", "follow_notices"), "birdlab.inference.follow_study:build"),
     "splits": "birdlab.training.study:build",
     "split_facts": "birdlab.training.study:build",
     "split_table": "birdlab.training.study:build",
@@ -112,6 +132,11 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "birdlab.difficulty.model_study:build": ("difficulty", "scoring", "instances"),
     "birdlab.abstention.inputs:build": ("abstention",),
     "birdlab.abstention.study:build": ("image_scores",),
+    "birdlab.individuals.inputs:build": ("individuals",),
+    "birdlab.individuals.inputs:build_tasks": ("individuals",),
+    "birdlab.individuals.task_study:build": ("action_clips", "colony_tracks"),
+    "birdlab.individuals.study:build": ("colony_tracks", "tracking_scores"),
+    "birdlab.inference.follow_study:build": ("tracking", "models", "frames"),
     "birdlab.training.study:build": ("training", "frames", "labels"),
 }
 #: Notebooks without which a table takes no part in ``metrics``: it costs a look at every picture.
@@ -119,6 +144,8 @@ ONLY_WITH: dict[str, tuple[str, ...]] = {
     "metrics_comparison": ("02b_comparison",),
     "metrics_difficulty": ("03_difficulty", "04_difficulty_model"),
     "metrics_difficulty_model": ("04_difficulty_model",),
+    "metrics_tasks": ("06_actions_keypoints_tracking",),
+    "metrics_application": ("07_application",),
     "metrics_abstention": ("09_abstention",),
     "metrics_training": ("train_detector",),
 }
@@ -177,7 +204,9 @@ class Run:
         if name == "metrics":
             listed = {step for step, _ in self.recipe.steps()}
             wanted = [n for n in BUILDERS if n.startswith("metrics_") and (listed & set(ONLY_WITH.get(n, listed)))]
-            there = {"media": self.recipe.has_media, "abstention": self.recipe.abstention is not None}
+            there = {"media": self.recipe.has_media} | {
+                part: getattr(self.recipe, part) is not None for part in ("individuals", "abstention")
+            }
             wanted = [n for n in wanted if there[subject(BUILDERS[n])]]
             parts = [self.table(n) for n in wanted]
             return pl.concat(parts, how="diagonal_relaxed") if parts else schemas.empty("metrics")
@@ -276,12 +305,14 @@ class Run:
 
 
 def subject(builder: str) -> str:
-    """What a builder starts from: ``media`` (frames, labels, detectors) or ``abstention`` (items, models that name birds).
+    """What a builder starts from: ``media`` (frames, labels, detectors), ``individuals`` (birds followed by hand and by
+    models) or ``abstention`` (items, models that name birds).
 
     >>> subject("birdlab.detection.study:build"), subject("birdlab.abstention.study:build")
     ('media', 'abstention')
     """
-    return "abstention" if builder.startswith("birdlab.abstention.") else "media"
+    room = builder.split(".")[1]
+    return room if room in ("individuals", "abstention") else "media"
 
 
 def start(recipe: str, run_dir: str = "", *, notebook: str) -> Run:

@@ -86,14 +86,15 @@ def test_planted_factor_is_the_confirmed_one_with_the_largest_impact(
     assert values["planted"].mean() > 0.95
 
 
-def test_planted_factor_stays_beside_the_others_and_the_sessions(joint: DifficultyModel, truth: dict[str, Any]) -> None:
-    slopes = joint.coefficients.filter(pl.col("model") == "heron")
+def test_planted_factor_stays_beside_the_others_and_the_sessions(run: Run, truth: dict[str, Any]) -> None:
+    slopes = run.table("coefficients").filter(model="heron", factor_set="bluebird-local")
     planted = slopes.filter(pl.col("factor") == truth["planted"]["factor"]).row(0, named=True)
     assert planted["status"] == "ok" and planted["firth_lo"] > 1 and planted["vif"] < 3
     others = slopes.filter(pl.col("factor") != truth["planted"]["factor"])
-    # No other factor's interval leaves zero out: what clutter seemed to do alone is gone.
-    assert ((others["firth_lo"] < 0) & (others["firth_hi"] > 0)).all()
-    assert planted["ame"] > 2 * others["ame"].abs().max()
+    # No other factor is confirmed beside it (of five intervals one may well leave zero out by luck): what clutter seemed
+    # to do alone is gone.
+    assert planted["confirmed"] and not others["confirmed"].any()
+    assert planted["ame"] > 1.5 * others["ame"].abs().max()
 
 
 def test_one_session_is_recovered_completely(

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from birdlab.chapters.common import table_of, with_ends
+from birdlab.chapters.common import cells_of, number_of, table_of, with_ends
 from birdlab.report.table import Col
 
 AREAS = ("ua_a", "ig", "auc_a_species", "auc_a_genus", "auc_ua_genus", "aurc_a_species", "augrc_a_species")
@@ -56,21 +56,6 @@ _ASKED = {
 }
 
 
-def number_of(
-    metrics: pl.DataFrame, metric: str, model: str, *, group: str = "all", level: str = "all"
-) -> dict[str, Any]:
-    """One computed row of ``metrics`` as a mapping; every value null, with a reason, where there is none."""
-    rows = metrics.filter(
-        (pl.col("metric") == metric)
-        & (pl.col("model") == model)
-        & (pl.col("group") == group)
-        & (pl.col("level") == level)
-        & pl.col("published").is_null()
-    ).to_dicts()
-    blank = dict.fromkeys(metrics.columns) | {"model": model, "metric": metric, "reason": "not measured in this run"}
-    return rows[0] if rows else blank
-
-
 def count_of(metrics: pl.DataFrame, metric: str) -> int:
     """A count of the study, 0 where it was not made."""
     return int(number_of(metrics, metric, "")["value"] or 0)
@@ -94,23 +79,11 @@ _WANT = {
 }
 
 
-def _cells(
-    metrics: pl.DataFrame, model: str, names: Sequence[str], *, group: str = "all", level: str = "all"
-) -> dict[str, Any]:
-    row: dict[str, Any] = {"model": model}
-    for name in names:
-        found = number_of(metrics, name, model, group=group, level=level)
-        row |= {name: found["value"], f"{name}_lo": found["lo"], f"{name}_hi": found["hi"]}
-        if found["value"] is None:
-            row[f"{name}_reason"] = found["reason"]
-    return row
-
-
 def areas(metrics: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
     """The five areas of each model with intervals, the uncertainty used, and the models it is confirmed above in UA/A."""
     rows = []
     for name in models:
-        row = _cells(metrics, name, AREAS)
+        row = cells_of(metrics, name, AREAS)
         row["model_note"] = uncertainty_words(number_of(metrics, "ua_a", name)["method"] or "")
         leads = {"UA/A": beaten(metrics, name, models), "IG": beaten(metrics, name, models, measure="ig")}
         row["above"] = "; ".join(f"{k}: {', '.join(v)}" for k, v in leads.items() if v) or None
@@ -173,7 +146,7 @@ def accuracies(metrics: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
             here = metrics.filter((pl.col("model") == name) & (pl.col("group") == group) & (pl.col("level") == level))
             if here.filter(pl.col("metric").is_in(list(ACCURACIES))).is_empty():
                 continue
-            row = _cells(metrics, name, names, group=group, level=level)
+            row = cells_of(metrics, name, names, group=group, level=level)
             n = number_of(metrics, "a_species_accuracy", name, group=group, level=level)["n"] or 0
             row |= {"model_note": f"{words}, n {n:,}", "slice": level}
             for a in ACCURACIES:  # the interval of a gain is that of its accuracy, moved by chance

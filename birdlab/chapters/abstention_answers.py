@@ -7,8 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from birdlab.chapters.abstention import number_of
-from birdlab.chapters.common import pct, quoted, table_of, with_ends
+from birdlab.chapters.common import number_of, pct, quoted, table_of, with_ends
 from birdlab.report.show import m
 from birdlab.report.table import Col
 from birdlab.schemas.constants import REASONS

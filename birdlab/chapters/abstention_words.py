@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from birdlab.chapters.abstention import AREAS, beaten, count_of, number_of
-from birdlab.chapters.common import count, num, pct, quoted
+from birdlab.chapters.abstention import AREAS, beaten, count_of
+from birdlab.chapters.common import count, num, number_of, pct, quoted
 from birdlab.report.show import m
 
 CHANCE = 0.5

@@ -28,6 +28,34 @@ def value(metrics: pl.DataFrame, metric: str, model: str) -> float | None:
     return rows["value"][0] if rows.height else None
 
 
+def number_of(
+    metrics: pl.DataFrame, metric: str, model: str, *, group: str = "all", level: str = "all"
+) -> dict[str, Any]:
+    """One computed row of ``metrics`` as a mapping; every value null, with a reason, where there is none."""
+    rows = metrics.filter(
+        (pl.col("metric") == metric)
+        & (pl.col("model") == model)
+        & (pl.col("group") == group)
+        & (pl.col("level") == level)
+        & pl.col("published").is_null()
+    ).to_dicts()
+    blank = dict.fromkeys(metrics.columns) | {"model": model, "metric": metric, "reason": "not measured in this run"}
+    return rows[0] if rows else blank
+
+
+def cells_of(
+    metrics: pl.DataFrame, model: str, names: Sequence[str], *, group: str = "all", level: str = "all"
+) -> dict[str, Any]:
+    """Named measures of one model as a row: ``<measure>``, ``_lo``, ``_hi`` and, for a null, ``_reason``."""
+    row: dict[str, Any] = {"model": model}
+    for name in names:
+        found = number_of(metrics, name, model, group=group, level=level)
+        row |= {name: found["value"], f"{name}_lo": found["lo"], f"{name}_hi": found["hi"]}
+        if found["value"] is None:
+            row[f"{name}_reason"] = found["reason"]
+    return row
+
+
 def unit_of(metrics: pl.DataFrame) -> str:
     """What the interval for "a new one" is counted in: ``site`` when every frame has one of at least two sites, else ``session``."""
     found = metrics.filter(pl.col("metric") == "new_sessions_unit")["method"].to_list()

@@ -8,8 +8,19 @@ from typing import Any
 import polars as pl
 
 from birdlab.chapters import abstention_words as knowing
-from birdlab.chapters.abstention import number_of
-from birdlab.chapters.common import NEW, best_model, count, interval_of, num, pct, share_of, unit_of, value, wide
+from birdlab.chapters.common import (
+    NEW,
+    best_model,
+    count,
+    interval_of,
+    num,
+    number_of,
+    pct,
+    share_of,
+    unit_of,
+    value,
+    wide,
+)
 from birdlab.chapters.difficulty_names import title as title_of
 from birdlab.report.show import m
 from birdlab.report.table import Col
@@ -30,6 +41,22 @@ KNOWING = {
     "ig": "IG: accuracy against information",
     "a_species_accuracy": "Species right, answerable photographs",
     "a_genus_accuracy": "Genus right, answerable photographs",
+}
+#: Key measures of birds followed in videos: (measure, group, whether less is better), in words.
+FOLLOWING = {
+    ("accuracy", "all", False): "Behaviours of clips named right",
+    ("pck_10", "all", False): "Keypoints within 10 px",
+    ("hota", "tracker", False): "HOTA of the best tracker",
+    ("frame_accuracy", "protocol", False): "Boxes with the right bird, as documented",
+    ("feeding_f1", "protocol", False): "F1 of pecks in seconds, as documented",
+    ("feeding_rate_mean_abs_error", "protocol", True): "Mean error of feeding rates, pecks/min",
+    ("co_occurrence_mean_abs_error", "protocol", True): "Mean error of co-occurrence, share of the video",
+}
+FOLLOWING_COLUMNS = {
+    "measure": Col("Measure", kind="text"),
+    "best": Col("Best", kind="text"),
+    "value": Col("Value", digits=2),
+    "published": Col("Published", "CHIRP", kind="text"),
 }
 #: Rows of the published table that were trained for the task, as the recipe's detectors usually are.
 FINE_TUNED = ("YOLOv8", "YOLO26", "Faster R-CNN", "RT-DETR", "OWL-ViT FT", "YOLO-World FT", "YOLOv8-Seg", "Mask R-CNN")
@@ -115,6 +142,44 @@ def knowing_numbers(metrics: pl.DataFrame, models: Sequence[str]) -> pl.DataFram
     return pl.DataFrame(rows, schema={c: pl.String if c in text else pl.Float64 for c in names})
 
 
+def following_numbers(metrics: pl.DataFrame) -> pl.DataFrame:
+    """One row per key measure of 06 and 07: the best of this study with its interval, and the range that CHIRP prints."""
+    rows = []
+    for (measure, group, less), words in FOLLOWING.items():
+        of = metrics.filter(pl.col("metric") == measure)
+        mine = of.filter(
+            pl.col("published").is_null() & (pl.col("group") == group) & pl.col("model").str.len_chars().gt(0)
+        )
+        if group == "protocol":
+            mine = mine.filter((pl.col("level") == "documented") & pl.col("model").str.contains(" · ", literal=True))
+        mine = mine.drop_nulls("value").sort("value", descending=not less, maintain_order=True)
+        best = mine.row(0, named=True) if mine.height else dict.fromkeys(("model", "value", "lo", "hi"))
+        printed = of["published"].drop_nulls()
+        row = {
+            "measure": words,
+            "best": best["model"],
+            "value": best["value"],
+            "value_lo": best["lo"],
+            "value_hi": best["hi"],
+        }
+        row |= {"best_reason": "not measured in this run", "value_reason": "not measured in this run"}
+        row |= {"published": _span(printed) if len(printed) > 1 else f"{printed[0]:.3g}" if len(printed) else None}
+        rows.append(row | {"published_reason": "no published number stands beside this study"})
+    floats = {"value", "value_lo", "value_hi"}
+    return pl.DataFrame(rows, schema={c: pl.Float64 if c in floats else pl.String for c in rows[0]})
+
+
+def following_title(metrics: pl.DataFrame) -> str:
+    """How far the best combination is off, and a person."""
+    found = following_numbers(metrics).filter(pl.col("measure").str.starts_with("Mean error of feeding")).to_dicts()[0]
+    if found["value"] is None:
+        return "No combination was scored."
+    at = (pl.col("model") == "human") & (pl.col("level") == "documented")
+    human = metrics.filter((pl.col("metric") == "feeding_rate_mean_abs_error") & at)["value"].drop_nulls()
+    person = f"; a person by {human[0]:.1f}" if len(human) else ""
+    return f"Feeding rates of {found['best']} are off by {found['value']:.1f} pecks/min{person}."
+
+
 def columns(models: Sequence[str], *, source: str = "Western Bluebird") -> dict[str, Col]:
     """How :func:`key_numbers` and :func:`knowing_numbers` are printed."""
     shown = {"measure": Col("Measure", kind="text")} | {name: Col(name, digits=2) for name in models}
@@ -122,7 +187,12 @@ def columns(models: Sequence[str], *, source: str = "Western Bluebird") -> dict[
 
 
 def answer(
-    metrics: pl.DataFrame, models: Sequence[str], *, conf: float, speaking: Sequence[str] = ()
+    metrics: pl.DataFrame,
+    models: Sequence[str],
+    *,
+    conf: float,
+    speaking: Sequence[str] = (),
+    followed: bool = False,
 ) -> tuple[str, str, str]:
     """Question, answer and detail.
 
@@ -131,9 +201,15 @@ def answer(
         models: detectors.
         conf: the fixed score.
         speaking: models that name birds, where the study asks about abstention.
+        followed: whether birds were followed in videos.
     """
     question, found, detail = _detection(metrics, models, conf=conf)
     told = knowing.verdict(metrics, speaking) if speaking else ""
+    if followed:
+        rates = following_title(metrics)
+        told = f"{told} {rates}".strip()
+        if not models and not speaking:
+            return question, rates, ""
     if not told:
         return question, found, detail
     if not models:

@@ -14,7 +14,7 @@ from birdlab.demo.scenes import Session, paint_background
 #: A bird keeps its perch for this long on average, s: frames close in time look alike.
 STAY_S = 9.0
 #: Length of a bird that is drawn small, as if far away, px: bill to tail, drawn from this range for every stay.
-FAR_PX = (46.0, 82.0)
+FAR_PX = (44.0, 100.0)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from birdlab.demo.colony import write_colony
 from birdlab.demo.frames import FAR_PX, Labelled, session_frames
 from birdlab.demo.identify import write_identification
 from birdlab.demo.paint import HEIGHT, WIDTH, stream
@@ -54,9 +55,10 @@ def make_study(out: Path) -> None:
     Written are ``frames/<session>/<frame>.jpg`` (3840×2160, with the time of the made recording as EXIF), ``labels.json``
     (COCO with masks; ``session``, ``site``, ``frame`` and ``time_s`` per image, empty frames listed without annotations),
     ``second_labels.json`` (the same for three sessions by a made second observer), ``truth.json`` (what was planted, and
-    in which birds), ``abstention/`` (photographs to identify, without pixels: see :mod:`birdlab.demo.identify`) and last
-    ``made.json``. The pixels depend on nothing but the generator's version; the bytes of the
-    JPEG files may differ from one encoder to the next.
+    in which birds), ``abstention/`` (photographs to identify, without pixels: see :mod:`birdlab.demo.identify`),
+    ``individuals/`` (a colony of ringed birds as tables: see :mod:`birdlab.demo.colony`) and last ``made.json``. The pixels
+    depend on nothing but the generator's version; the bytes of the JPEG and MP4 files may differ from one encoder to the
+    next.
 
     Args:
         out: folder of the study; made if absent. Files that are whole are not written again.
@@ -88,9 +90,9 @@ def _write_study(out: Path) -> None:
         _coco("A second observer of three sessions, made by birdlab.", second, _second_opinion),
     )
     _write_json(out / "truth.json", _planted(parts))
-    to_identify = write_identification(out)
+    more = write_identification(out) + write_colony(out)
     sizes = {name: size for part in parts for name, size in part.sizes.items()}
-    sizes |= {name: (out / name).stat().st_size for name in (*_FILES, *to_identify)}
+    sizes |= {name: (out / name).stat().st_size for name in (*_FILES, *more)}
     _write_json(out / MARKER, {"generator": "birdlab demo", "version": VERSION, "bytes": sizes})
 
 

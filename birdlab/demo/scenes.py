@@ -30,7 +30,7 @@ from birdlab.demo.paint import (
 from birdlab.demo.places import FOLIAGE, PLACES
 
 #: Raise when anything that is drawn changes: made studies are kept by this number.
-VERSION = "3"
+VERSION = "4"
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Session:
 #: clutter belong to a whole session.
 SESSIONS = (
     Session(
-        "glade-a", "glade", "glade", unit=170, step_s=3, exposure=1.05, contrast=1.06, clutter=0.15, far=0.55, seed=101
+        "glade-a", "glade", "glade", unit=170, step_s=3, exposure=1.05, contrast=1.06, clutter=0.15, far=0.58, seed=101
     ),
     Session(
         "glade-b",
@@ -93,7 +93,7 @@ SESSIONS = (
         warmth=-0.5,
         clutter=0.35,
         noise=4.5,
-        far=0.5,
+        far=0.53,
         seed=102,
     ),
     Session(
@@ -120,7 +120,7 @@ SESSIONS = (
         haze=0.43,
         clutter=0.15,
         noise=2,
-        far=0.45,
+        far=0.48,
         seed=202,
     ),
     Session(
@@ -134,7 +134,7 @@ SESSIONS = (
         warmth=0.25,
         clutter=0.3,
         motion=2,
-        far=0.6,
+        far=0.63,
         seed=301,
     ),
     Session(
@@ -148,11 +148,11 @@ SESSIONS = (
         blur=3.5,
         clutter=0.35,
         motion=6,
-        far=0.5,
+        far=0.53,
         seed=302,
     ),
     Session(
-        "pines-a", "pines", "pines", unit=160, step_s=30, exposure=0.95, contrast=1.0, clutter=1.0, far=0.5, seed=401
+        "pines-a", "pines", "pines", unit=160, step_s=30, exposure=0.95, contrast=1.0, clutter=1.0, far=0.53, seed=401
     ),
     Session(
         "pines-b",
@@ -166,7 +166,7 @@ SESSIONS = (
         clutter=0.7,
         motion=3,
         noise=3.5,
-        far=0.5,
+        far=0.53,
         seed=402,
     ),
 )

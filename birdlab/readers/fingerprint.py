@@ -28,7 +28,8 @@ def fingerprints(run: Run) -> dict[str, str]:
     """A key of the content of the input files of each subject of a recipe.
 
     Returns:
-        ``media``: recorded files, labels, weights, predictions, manifest; ``abstention``: items, lists of birds, scores,
+        ``media``: recorded files, labels, weights, predictions, manifest; ``individuals``: the folder of
+        the followed birds, clips and keypoints; ``abstention``: items, lists of birds, scores,
         answers, weights and the photographs they are run on. Each is the digest of (name, sha256) of its files, and of
         where the data lie, since the tables hold paths.
 
@@ -38,7 +39,11 @@ def fingerprints(run: Run) -> dict[str, str]:
     known = read_hashes(run.dir / "hashes.json")
     now: dict[str, tuple[int, int, str]] = {}
     unknown: dict[str, str] = {}
-    files = {"media": list(_input_files(run)), "abstention": list(_abstention_files(run))}
+    files = {
+        "media": list(_input_files(run)),
+        "individuals": list(_individuals_files(run)),
+        "abstention": list(_abstention_files(run)),
+    }
     keys = {path: relative_key(path, run.base) for paths in files.values() for path in paths}
     for path, key in keys.items():
         try:
@@ -87,10 +92,25 @@ def _input_files(run: Run) -> Iterator[str]:
             yield str(folder / f"{model.weights.removeprefix('birdlab:')}.pt")
         elif model.weights:
             yield from _files_of(locate(model.weights, run.base, root))
+    for classifier in run.recipe.tracking.classifiers if run.recipe.tracking else ():
+        yield from _files_of(locate(classifier.weights, run.base, root))
     for spec in run.recipe.training.models if run.recipe.training else ():
         for name in (spec.weights, spec.architecture):
             if name and (path := locate(name, run.base, run.base)).is_file():
                 yield str(path)
+
+
+def _individuals_files(run: Run) -> Iterator[str]:
+    """Files of the recipe's section ``individuals``; those that birdlab makes count by the generator's version."""
+    section = run.recipe.individuals
+    if section is None or run.recipe.data.generator:
+        return
+    names = [section.folder, section.inference]
+    for task in (section.actions, section.keypoints):
+        names += [task.truth, *task.predictions.values()] if task else []
+    for name in names:
+        if name:
+            yield from _files_of(locate(name, run.base, run.data_root))
 
 
 def _abstention_files(run: Run) -> Iterator[str]:

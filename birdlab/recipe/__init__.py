@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from birdlab.errors import ParameterError, Problem
 from birdlab.recipe.abstention import Abstention, Classifier
+from birdlab.recipe.individuals import Actions, ClipClassifier, Individuals, Keypoints, Tracking
 from birdlab.recipe.sections import (
     Data,
     Difficulty,
@@ -31,14 +32,17 @@ from birdlab.recipe.sections import (
 from birdlab.recipe.training import Trained, Training
 from birdlab.recipe.yaml12 import Loader, load_yaml_scalar
 
-__all__ = ["Abstention", "Classifier", "Data", "Difficulty", "Labels", "Media", "Model", "Recipe", "Scoring", "Split",
-           "Trained", "Training", "chapters", "load_recipe", "load_yaml_scalar", "parse_range", "parse_recipe", "resolve"]  # fmt: skip
+__all__ = ["Abstention", "Actions", "Classifier", "ClipClassifier", "Data", "Difficulty", "Individuals", "Keypoints", "Labels",
+           "Media", "Model", "Recipe", "Scoring", "Split", "Tracking", "Trained", "Training", "chapters", "load_recipe",
+           "load_yaml_scalar", "parse_range", "parse_recipe", "resolve"]  # fmt: skip
 #: Aliases of YAML can fold a value of billions of parts into a few lines.
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict, _SHORT.maxstring, _SHORT.maxother = 3, 20, 20, 200, 200
 
 
-def chapters(*, detectors: bool = True, abstention: bool = False, training: bool = False) -> list[str]:
+def chapters(
+    *, detectors: bool = True, individuals: bool = False, abstention: bool = False, training: bool = False
+) -> list[str]:
     """Notebooks of a study, in order: what a recipe that names none gets.
 
     >>> chapters(detectors=False, abstention=True)
@@ -46,22 +50,23 @@ def chapters(*, detectors: bool = True, abstention: bool = False, training: bool
     >>> chapters(detectors=False, training=True)
     ['train_detector']
     """
-    if training and not detectors and not abstention:
+    if training and not detectors and not abstention and not individuals:
         return ["train_detector"]
     first = ["00_data_audit", "01_inference", "02_detection", "02b_comparison", "03_difficulty", "04_difficulty_model"]
-    more = [*(["09_abstention"] if abstention else []), *(["train_detector"] if training else [])]
+    more = ["06_actions_keypoints_tracking", "07_application"] if individuals else []
+    more += [*(["09_abstention"] if abstention else []), *(["train_detector"] if training else [])]
     return [*(first if detectors else []), *more, "10_summary"]
 
 
-def kinds(detectors: list[str], namers: list[str], trained: list[str]) -> list[list[str]]:
+def kinds(detectors: list[str], namers: list[str], trained: list[str], *others: list[str]) -> list[list[str]]:
     """Names of models of each kind; one kind of detectors and trained models where one model is both.
 
-    >>> kinds(["heron"], [], ["wren"]), kinds(["heron"], [], ["wren", "heron"])
-    ([['heron'], [], ['wren']], [['heron', 'wren'], [], []])
+    >>> kinds(["heron"], [], ["wren"]), kinds(["heron"], [], ["wren", "heron"], ["dive"])
+    ([['heron'], [], ['wren']], [['heron', 'wren'], [], [], ['dive']])
     """
     if set(detectors) & set(trained):
-        return [[*detectors, *(name for name in trained if name not in detectors)], namers, []]
-    return [detectors, namers, trained]
+        return [[*detectors, *(name for name in trained if name not in detectors)], namers, [], *others]
+    return [detectors, namers, trained, *others]
 
 
 class Recipe(Strict):
@@ -77,6 +82,8 @@ class Recipe(Strict):
     models: list[Model] = Field(default_factory=list)
     scoring: Scoring = Field(default_factory=Scoring)
     difficulty: Difficulty = Field(default_factory=Difficulty)
+    tracking: Tracking | None = None  #: birds followed through the videos: ``01_inference``
+    individuals: Individuals | None = None  #: tracks, identities, behaviours against truth by hand: 06 and 07
     abstention: Abstention | None = None
     training: Training | None = None  #: models to train on the labelled frames: ``train_detector``
     notebooks: Annotated[list[str | dict[str, dict[str, Any]]], Field(min_length=1)]
@@ -90,16 +97,22 @@ class Recipe(Strict):
         data = raw.get("data")
         detectors = not isinstance(data, Mapping) or bool(data.get("media") or data.get("generator"))
         asked, trains = raw.get("abstention") is not None, raw.get("training") is not None
+        followed = raw.get("individuals") is not None
         # Where models are trained and none is run, there is nothing for the other chapters to score.
-        detectors = bool(raw.get("models")) if trains else detectors or not asked
-        return {**raw, "notebooks": chapters(detectors=detectors, abstention=asked, training=trains)}
+        detectors = bool(raw.get("models")) if trains else detectors or not (asked or followed)
+        listed = chapters(detectors=detectors, individuals=followed, abstention=asked, training=trains)
+        return {**raw, "notebooks": listed}
 
     @model_validator(mode="after")
     def _something(self) -> Recipe:
-        if not self.has_media and self.abstention is None:
-            raise ValueError("no media; expected images or videos under data.media, or a section abstention")
+        if not self.has_media and self.abstention is None and self.individuals is None:
+            raise ValueError(
+                "no media; expected images or videos under data.media, or a section individuals or abstention"
+            )
         if not self.has_media and self.training is not None:
             raise ValueError("no media to train on; expected images or videos under data.media")
+        if self.tracking is not None and self.tracking.detector not in [m.name for m in self.models if m.weights]:
+            raise ValueError(f"no model with weights called {self.tracking.detector}; expected a detector under models")
         return self
 
     @model_validator(mode="after")
@@ -122,11 +135,14 @@ class Recipe(Strict):
     @property
     def coloured(self) -> list[list[str]]:
         """Names of the models of each kind, in the order that gives them their colours: detectors, models that name
-        birds, trained models. Where a trained model is run as a detector too, both kinds are one.
+        birds, trained models, models that name behaviours, models that place keypoints. Where a trained model is run as
+        a detector too, both kinds are one.
         """
         detectors = [m.name for m in self.models]
         namers = [m.name for m in self.abstention.models] if self.abstention else []
-        return kinds(detectors, namers, [m.name for m in self.training.models] if self.training else [])
+        trained = [m.name for m in self.training.models] if self.training else []
+        tasks = (self.individuals.actions, self.individuals.keypoints) if self.individuals else ()
+        return kinds(detectors, namers, trained, *(list(task.predictions) for task in tasks if task))
 
     def steps(self) -> list[tuple[str, dict[str, Any]]]:
         """Notebook names in order, each with its parameters."""

@@ -67,6 +67,8 @@ class Training(Strict):
     """Splits and models of ``train_detector``."""
 
     split: Splitting = Field(default_factory=Splitting)
+    export: list[Literal["coco", "yolo-detect", "yolo-segment"]] = Field(default_factory=list)
+    #: the split written for others too, into the run's ``training/<form>``; what a model needs is written anyway
     models: Annotated[list[Trained], Field(min_length=1)]
 
     @model_validator(mode="after")

@@ -98,6 +98,12 @@ def _models(record: Mapping[str, Any], hashes: Mapping[str, str]) -> Html:
         digest = model.get("sha256") or _file_hash(str(model.get("weights") or model.get("predictions") or ""), hashes)
         items.append(el("li", text, join(", ", _hash(digest)) if digest else None))
     items += [_namer(model, hashes) for model in at(record, "recipe", "abstention", "models", default=[])]
+    for task in ("actions", "keypoints"):
+        given = at(record, "recipe", "individuals", task, "predictions", default={})
+        for name, path in given.items() if isinstance(given, Mapping) else ():
+            digest = _file_hash(str(path), hashes)
+            text = f"{name}: {task} {clean_text(str(path))}"
+            items.append(el("li", text, join(", ", _hash(digest)) if digest else None))
     return el("ul", *items) if items else esc("none")
 
 
@@ -170,12 +176,16 @@ def _matching(record: Mapping[str, Any]) -> str:
 
 def _detects(record: Mapping[str, Any]) -> bool:
     """Whether the recipe is about detectors: it has some, or it is about nothing else."""
-    other = at(record, "recipe", "abstention") or at(record, "recipe", "training")
+    other = any(at(record, "recipe", section) for section in ("individuals", "abstention", "training"))
     return bool(at(record, "recipe", "models")) or not other
 
 
 def _intervals(record: Mapping[str, Any]) -> str:
     parts = [INTERVALS] if _detects(record) else []
+    if at(record, "recipe", "individuals"):
+        parts.append(
+            "Birds followed in videos: Student's t with the variance between videos (CR1, or leaving one out)."
+        )
     if section := at(record, "recipe", "abstention"):
         drawn = f"{section.get('n_resamples')} resamples of whole clusters ({section.get('cluster')})"
         parts.append(

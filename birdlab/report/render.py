@@ -64,9 +64,11 @@ def render(
     """
     sections = (("models",), ("abstention", "models"), ("training", "models"))
     listed = [frame.at(record, "recipe", *key, default=[]) or [] for key in sections]
-    hues = colours_of_kinds(
-        kinds(*([str(m.get("name")) for m in models if isinstance(m, Mapping)] for models in listed))
-    )
+    named = [[str(m.get("name")) for m in models if isinstance(m, Mapping)] for models in listed]
+    for task in ("actions", "keypoints"):
+        predictions = frame.at(record, "recipe", "individuals", task, "predictions", default={})
+        named += [list(predictions)] if isinstance(predictions, Mapping) and predictions else []
+    hues = colours_of_kinds(kinds(*named))
     chapters: list[Chapter] = []
     for number, about in enumerate(frame.notebooks(record), start=1):
         chapter = read_chapter(str(about["name"]), number, notebooks.get(str(about["name"])), about, hues)

@@ -142,29 +142,34 @@ def training_data(
     categories: Iterable[str],
     about: tuple[str, str] = ("", ""),
 ) -> TrainingData:
-    """The data of a recipe's models, with the YOLO files that its ultralytics models need written under ``folder``.
+    """The data of a recipe's models, with the files that they need, or that the recipe exports, written under ``folder``.
 
     Args:
         tables: frames, labels and media of the study.
         splits: which frame is in which part.
         training: section of the recipe.
-        folder: gets ``yolo-detect`` and ``yolo-segment`` where a model needs them.
+        folder: gets ``yolo-detect``, ``yolo-segment`` and ``coco`` where a model needs them or ``export`` names them.
         categories: class names in order.
         about: name and licence of the data, for the model card.
 
     Raises:
         DataError: nothing can be exported, or the folder holds files of others.
     """
-    from birdlab.training.export import export_yolo
+    from birdlab.training.export import export_coco, export_yolo
 
     frames, labels, media = tables
     names = tuple(categories)
     yolo, notes = {}, []
-    for task in sorted({m.task for m in training.models if m.library == "ultralytics"}):
+    needed = {m.task for m in training.models if m.library == "ultralytics"}
+    for task in sorted(needed | {form.removeprefix("yolo-") for form in training.export if form != "coco"}):
         made = export_yolo(folder / f"yolo-{task}", frames, labels, media, splits, task=task, categories=names)
         yolo[task] = made.listings["yolo"]
         if made.left_out.height:
             notes.append(f"{made.left_out.height} frames are not in the YOLO files for task {task}")
+    if "coco" in training.export:
+        made = export_coco(folder / "coco", frames, labels, media, splits, categories=names)
+        if made.left_out.height:
+            notes.append(f"{made.left_out.height} frames are not in the COCO files")
     split = splits.table.select("frame_id", pl.col("split").cast(pl.String))
     how = {"split_sha256": splits.sha256, "split_by": splits.level, "notes": tuple(notes)}
     return TrainingData(frames, labels, media, split, names, yolo, *about, **how)

@@ -1,0 +1,302 @@
+"""07_application in words: answer, titles, captions and texts for readers who cannot see the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from birdlab.chapters.application import (
+    MEASURES,
+    RATE,
+    TOGETHER,
+    counted_words,
+    leading_error,
+    of_combination,
+    with_names,
+)
+from birdlab.chapters.common import count, num, pct
+from birdlab.individuals.across import MIN_N
+from birdlab.individuals.budget_words import budget_sentence
+from birdlab.individuals.evaluate import PROTOCOL_NOTES
+
+_UNIT = {RATE: "pecks/min", TOGETHER: "of the video"}
+_WHAT = {RATE: "feeding rates", TOGETHER: "who is seen with whom"}
+
+
+def answer(summary: pl.DataFrame, budget: pl.DataFrame, order: Sequence[str]) -> tuple[str, str, str]:
+    """Question, answer and detail: the error of the best combination, and which stage it is due to."""
+    question = "Do the errors of the models reach the biological numbers, and through which stage?"
+    if not order:
+        return question, "No combination was submitted.", "A tracker needs a file of behaviours and one of names."
+    best = order[0]
+    rows = of_combination(budget, best).filter(pl.col("measure") == MEASURES[RATE])
+    told, _, more = budget_sentence(rows).partition(". ")
+    human = _of(summary, "human")
+    person = f" A person is off by {_digits(human, RATE)} {_UNIT[RATE]}." if human else ""
+    detail = f"{best}: mean error {leading_error(summary, best)}.{person} {more}".strip()
+    return question, f"{told.rstrip('.')}.", detail
+
+
+def headlines(summary: pl.DataFrame, budget: pl.DataFrame, order: Sequence[str]) -> list[dict[str, Any]]:
+    """Numbers for the top of the report: the smallest error of feeding rates, and the share of its leading stage."""
+    if not order:
+        return []
+    best = order[0]
+    row = with_names(summary.filter(pl.col("protocol") == "documented")).filter(pl.col("combination") == best)
+    found = row.row(0, named=True)
+    ends = {k: found[f"{RATE}_mae_{k}"] for k in ("lo", "hi")}
+    value = found[f"{RATE}_mean_abs_error"]
+    out = [{"label": f"Feeding rate, mean error, {best}", "value": value, "unit": "pecks/min", "digits": 1} | ends]
+    rows = of_combination(budget, best).filter(pl.col("measure") == MEASURES[RATE]).drop_nulls("fraction")
+    if rows.height:
+        lead = rows.sort("share", descending=True).row(0, named=True)
+        label = f"… of it due to {lead['stage']}"
+        out.append({"label": label, "value": 100 * lead["fraction"], "unit": "%", "digits": 0, "lo": None, "hi": None})
+    return out
+
+
+def notes(found: pl.DataFrame) -> list[str]:
+    """What was remarked, one sentence each, counted; and where the protocols differ."""
+    told = [_counted(row["message"], row["n"]) for row in found.unique(maintain_order=True).to_dicts()]
+    return [*told, *(_sentence(PROTOCOL_NOTES[k]) for k in ("frame_accuracy", "feeding_f1"))]
+
+
+def protocol_notes(measure: str) -> list[str]:
+    """Where the two protocols differ for this number."""
+    note = _sentence(PROTOCOL_NOTES[measure])
+    if measure == RATE:
+        return [note, "The mean rate of the other videos has an r below 0 by construction; it says nothing."]
+    return [note]
+
+
+def counted(summary: pl.DataFrame, videos: pl.DataFrame) -> str:
+    """Caption of the first table: how much was followed."""
+    text = counted_words(summary, videos)
+    return f"{text[0].upper()}{text[1:]}. As documented, and as the authors' script counts (reference)."
+
+
+def task_title(summary: pl.DataFrame) -> str:
+    """Which combination puts most boxes to the right bird."""
+    rows = with_names(summary.filter((pl.col("protocol") == "documented") & (pl.col("tracker") != "")))
+    rows = rows.drop_nulls("frame_accuracy").sort("frame_accuracy", descending=True)
+    if rows.is_empty():
+        return "No box was scored."
+    first, last = rows.row(0, named=True), rows.row(-1, named=True)
+    text = f"{first['combination']} gives {pct(first['frame_accuracy'])} of boxes their bird"
+    return f"{text}." if rows.height == 1 else f"{text}, {last['combination']} {pct(last['frame_accuracy'])}."
+
+
+def error_title(summary: pl.DataFrame, measure: str) -> str:
+    """The smallest and the largest mean error, beside a person and chance."""
+    rows = with_names(summary.filter((pl.col("protocol") == "documented") & (pl.col("tracker") != "")))
+    rows = rows.filter("complete").drop_nulls(f"{measure}_mean_abs_error").sort(f"{measure}_mean_abs_error")
+    if rows.is_empty():
+        return f"Nothing to compare for {_WHAT[measure]}."
+    first, last = rows.row(0, named=True), rows.row(-1, named=True)
+    text = f"{_WHAT[measure].capitalize()} are off by {_digits(first, measure)}"
+    text += "" if rows.height == 1 else f" to {_digits(last, measure)}"
+    human = _of(summary, "human")
+    person = f"; a person is off by {_digits(human, measure)}" if human else ""
+    return f"{text} {_UNIT[measure]}{person}.".replace("Who is seen with whom are", "Who is seen with whom is")
+
+
+def rates_alt(rates: pl.DataFrame) -> str:
+    """True and predicted mean of each combination in words."""
+    told = [
+        f"{name}: true mean {num1(part['truth'].mean())}, predicted {num1(part['predicted'].mean())} over {part.height} points"
+        for (name,), part in rates.drop_nulls(["truth", "predicted"]).group_by("combination", maintain_order=True)
+    ]
+    return "Predicted against true feeding rates. " + ("; ".join(told) or "No point") + "."
+
+
+def birds_alt(rates: pl.DataFrame) -> str:
+    """The birds with the largest errors in words."""
+    mine = rates.filter(pl.col("combination") != "human").with_columns(error=pl.col("predicted") - pl.col("truth"))
+    by = mine.group_by("subject").agg(pl.col("error").mean()).drop_nulls().sort("error")
+    if by.is_empty():
+        return "Error by bird: nothing to compare."
+    low, high = by.row(0, named=True), by.row(-1, named=True)
+    return (
+        f"Error of feeding rates by bird. Lowest: {low['subject'][0]}, {num1(low['error'])} pecks/min; "
+        f"highest: {high['subject'][0]}, {num1(high['error'])}."
+    )
+
+
+def matrix_title(matrix: pl.DataFrame) -> str:
+    """The pair that is most wrong."""
+    rows = matrix.drop_nulls(["truth", "predicted"]).with_columns(error=pl.col("predicted") - pl.col("truth"))
+    if rows.is_empty():
+        return "No pair of birds was seen."
+    worst = rows.sort(pl.col("error").abs(), descending=True).row(0, named=True)
+    pair = f"{worst['bird_a']} and {worst['bird_b']}"
+    return f"{pair} are seen together {pct(worst['truth'])} of the time, predicted {pct(worst['predicted'])}."
+
+
+def matrix_alt(matrix: pl.DataFrame) -> str:
+    """The three pairs that are together most, in words."""
+    rows = matrix.drop_nulls("truth").sort("truth", descending=True).head(3).to_dicts()
+    told = [f"{r['bird_a']} and {r['bird_b']}: true {pct(r['truth'])}, predicted {pct(r['predicted'])}" for r in rows]
+    return "Share of time that pairs are together. " + ("; ".join(told) or "No pair") + "."
+
+
+def lanes_title(lane: pl.DataFrame) -> str:
+    """How long birds were in view, and how much of what was predicted was somebody else."""
+    true = _length(lane, "truth", ("present",))
+    right, wrong = _length(lane, "predicted", ("present",)), _length(lane, "predicted", ("other",))
+    if not true:
+        return "Nobody was seen in this video."
+    share = f"{pct(right / true)} of the birds' time in view is predicted"
+    return f"{share}; {num1(wrong)} s are given to birds that were not there."
+
+
+def lanes_alt(lane: pl.DataFrame) -> str:
+    """Time in view of each bird, in words."""
+    told = []
+    for bird in lane["bird"].unique().sort().to_list():
+        mine = lane.filter(pl.col("bird") == bird)
+        times = [_length(mine, "truth", ("present",)), _length(mine, "predicted", ("present", "other"))]
+        told.append(f"{bird}: {num1(times[0])} s by hand, {num1(times[1])} s predicted")
+    return "Timeline of birds in view. " + ("; ".join(told) or "Nobody") + "."
+
+
+def matrix_caption(order: Sequence[str]) -> str:
+    """Which combination is drawn."""
+    return f"Mean share over videos, {order[0] if order else 'no combination'}. Right: predicted minus true."
+
+
+def lanes_caption(lane: pl.DataFrame, order: Sequence[str]) -> str:
+    """Which video and which combination is drawn."""
+    video = lane["video_id"][0] if lane.height else "no video"
+    return f"{video}, {order[0] if order else 'no combination'}. Upper lane of a bird: by hand; lower: predicted. Ticks: pecks."
+
+
+def budget_title(budget: pl.DataFrame, order: Sequence[str]) -> str:
+    """The sentence a field biologist reads, of the best combination."""
+    if not order:
+        return "There is nothing to share out: no combination."
+    rows = of_combination(budget, order[0]).filter(pl.col("measure") == MEASURES[RATE])
+    told = budget_sentence(rows).partition(". ")[0].rstrip(".")
+    return f"{order[0]}: {_lower(told)}."
+
+
+def budget_alt(budget: pl.DataFrame, order: Sequence[str]) -> str:
+    """Shares of every combination in words."""
+    told = []
+    for name in order:
+        rows = of_combination(budget, name).filter(pl.col("measure") == MEASURES[RATE]).to_dicts()
+        parts = ", ".join(f"{r['stage']} {num1(r['share'])}" for r in rows)
+        told.append(f"{name}: {parts}")
+    return "Share of the error of feeding rates by stage, pecks/min. " + ("; ".join(told) or "No combination") + "."
+
+
+def across_title(found: pl.DataFrame) -> str:
+    """Whether a better task metric went with a smaller error."""
+    rows = found.filter(pl.col("measure").str.starts_with(RATE))
+    known = rows.drop_nulls("rho")
+    if known.is_empty():
+        n = int(rows["n"].max() or 0) if rows.height else 0
+        few = f"{count(n, 'combination', 'combinations')}: too few to say (fewer than {MIN_N})"
+        return f"{few[0].upper()}{few[1:]}." if n < MIN_N else "One side is constant: nothing can be said."
+    best = known.sort("rho").row(0, named=True)
+    word = "goes with smaller" if best["rho"] < 0 else "does not go with smaller"
+    return f"A better {label(best['task'])} {word} errors of feeding rates: ρ {_signed(best['rho'])} over {best['n']} combinations."
+
+
+def across_alt(frame: pl.DataFrame) -> str:
+    """The points in words."""
+    told = [
+        f"{r['combination']}: {num(r['value'])}, error {num1(r['error'])}"
+        for r in frame.drop_nulls(["value", "error"]).to_dicts()
+    ]
+    return "Task metric against error of feeding rates. " + ("; ".join(told[:12]) or "No point") + "."
+
+
+def label(task: str) -> str:
+    """A task metric in words.
+
+    >>> label("frame_accuracy"), label("idf1")
+    ('share of right boxes', 'IDF1')
+    """
+    words = {
+        "frame_accuracy": "share of right boxes",
+        "track_accuracy": "share of right visits",
+        "feeding_f1": "F1 of pecks",
+    }
+    return words.get(task, task.upper())
+
+
+def offset_title(offset: pl.DataFrame) -> str:
+    """Whether a person, or the best combination, is late."""
+    for row in offset.to_dicts():
+        who = "a person" if row["source"] == "human" else row["source"]
+        if row["seconds"] is not None:
+            late = "late" if row["seconds"] > 0 else "early"
+            text = f"is {abs(row['seconds']):.2f} s {late}" if row["seconds"] else "is in time"
+            return f"{who[0].upper()}{who[1:]} {text}."
+    reason = offset["reason"][0] if offset.height else "nobody coded pecks"
+    return f"No time shift could be estimated: {reason}."
+
+
+def tolerance_alt(curve: pl.DataFrame) -> str:
+    """F1 at no and at full tolerance of each curve."""
+    told = []
+    for (source, corrected), part in curve.drop_nulls("f1").group_by("source", "corrected", maintain_order=True):
+        ends = part.sort("tolerance_s")
+        what = f"{source}, {'shift taken out' if corrected else 'as coded'}"
+        told.append(f"{what}: {num(ends['f1'][0])} to {num(ends['f1'][-1])} at {ends['tolerance_s'][-1]:g} s")
+    return "F1 of single pecks by tolerance in time. " + ("; ".join(told[:6]) or "Nothing to compare") + "."
+
+
+def random_title(draws: pl.DataFrame, frame: pl.DataFrame) -> str:
+    """How many combinations do better than 97.5 % of random names."""
+    if draws.is_empty() or frame.is_empty():
+        return "No name was drawn."
+    low = draws.filter(pl.col("metric") == f"{RATE}_mean_abs_error")["lo"].min()
+    mine = frame.drop_nulls("value")
+    better = mine.filter(pl.col("error") < low).height if low is not None else 0
+    return f"{better} of {count(mine.height, 'combination', 'combinations')} do better than names drawn at random."
+
+
+def random_alt(draws: pl.DataFrame) -> str:
+    """Middle and range of the random errors."""
+    rows = draws.filter(pl.col("metric") == f"{RATE}_mean_abs_error").to_dicts()
+    told = [f"{r['tracker']}, {r['model']}: {num1(r['median'])} [{num1(r['lo'])}, {num1(r['hi'])}]" for r in rows]
+    return "Mean error of feeding rates with random names, pecks/min. " + ("; ".join(told) or "None") + "."
+
+
+def num1(number: float | None) -> str:
+    """One decimal with a true minus; an en dash for nothing."""
+    return "–" if number is None else f"{number:.1f}".replace("-", "−")
+
+
+def _signed(number: float) -> str:
+    return f"{number:.2f}".replace("-", "−")
+
+
+def _of(summary: pl.DataFrame, model: str) -> dict[str, Any] | None:
+    rows = summary.filter((pl.col("model") == model) & (pl.col("protocol") == "documented") & (pl.col("tracker") == ""))
+    return rows.row(0, named=True) if rows.height else None
+
+
+def _digits(row: dict[str, Any], measure: str) -> str:
+    value = row[f"{measure}_mean_abs_error"]
+    return "–" if value is None else num1(value) if measure == RATE else pct(value)
+
+
+def _length(lane: pl.DataFrame, source: str, kinds: Sequence[str]) -> float:
+    rows = lane.filter((pl.col("source") == source) & pl.col("kind").is_in(list(kinds)))
+    return float((rows["end_s"] - rows["start_s"]).sum())
+
+
+def _counted(message: str, n: int | None) -> str:
+    return f"{_sentence(message)[:-1]}{f' ({n:,})' if (n or 0) > 1 else ''}."
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:].rstrip('.')}."
+
+
+def _lower(text: str) -> str:
+    return f"{text[0].lower()}{text[1:]}"

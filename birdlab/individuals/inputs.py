@@ -1,0 +1,137 @@
+"""From the recipe's section ``individuals`` to its tables: the followed birds, clips named by models, keypoints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from birdlab import schemas
+from birdlab.errors import BirdlabError, DataError, ParameterError, Problem
+from birdlab.readers.labels import locate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from birdlab.readers.files import Notice
+    from birdlab.recipe import Actions, Individuals, Keypoints
+    from birdlab.study import Run
+
+#: What a reader remarks: counted, named and shown.
+NOTICES = {"code": pl.String, "message": pl.String, "n": pl.Int64, "file": pl.String}
+OKS = {"model": pl.String, "measure": pl.String, "value": pl.Float64, "n": pl.Int64, "reason": pl.String}
+
+
+def build(run: Run) -> dict[str, pl.DataFrame]:
+    """Builder of the tables ``colony_*``: truth by hand, trackers, identities, behaviours, people's coding.
+
+    Raises:
+        DataError: a file is missing or not as it should be.
+        ParameterError: the recipe has no section ``individuals``.
+    """
+    from birdlab.readers.chirp import read_colony
+
+    section = section_of(run)
+    inference = place(run, section.inference) if section.inference else None
+    colony = read_colony(place(run, section.folder), inference, fps=section.fps, human=section.human)
+    parts = ("videos", "boxes", "events", "tracks", "identities", "windows", "human", "combinations", "notices")
+    return {f"colony_{part}": getattr(colony, part) for part in parts}
+
+
+def build_tasks(run: Run) -> dict[str, pl.DataFrame]:
+    """Builder of ``action_clips``, ``keypoints``, ``keypoint_oks`` and ``task_notices``; empty where nothing is asked.
+
+    Raises:
+        DataError: every file that cannot be used, of all models, in one error.
+    """
+    section = section_of(run)
+    clips, points, oks = schemas.empty("action_clips"), schemas.empty("keypoints"), pl.DataFrame(schema=OKS)
+    notices = [pl.DataFrame(schema=NOTICES)]
+    problems: list[Problem] = []
+    if section.actions:
+        try:
+            clips, told = _clips(run, section.actions)
+            notices.append(told)
+        except BirdlabError as error:
+            problems += _problems(error)
+    if section.keypoints:
+        try:
+            points, oks, told = _points(run, section.keypoints)
+            notices.append(told)
+        except BirdlabError as error:
+            problems += _problems(error)
+    if problems:
+        raise DataError(problems)
+    return {
+        "action_clips": clips,
+        "keypoints": points,
+        "keypoint_oks": oks,
+        "task_notices": pl.concat(notices),
+    }
+
+
+def _clips(run: Run, actions: Actions) -> tuple[pl.DataFrame, pl.DataFrame]:
+    from birdlab.individuals.actions import check_labels
+    from birdlab.readers.behaviours import read_clips
+
+    files = {name: place(run, path) for name, path in actions.predictions.items()}
+    clips, told = read_clips(place(run, actions.truth), files, split=actions.split)
+    return check_labels(clips, actions.labels, source=actions.truth), _told(told)
+
+
+def _points(run: Run, keypoints: Keypoints) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    from birdlab.individuals.oks import NO_BIRD, UNDEFINED, oks_average_precision, sigma_list
+    from birdlab.individuals.poses import keypoint_table
+    from birdlab.readers.coco_keypoints import read_results, read_truth
+
+    truth = read_truth(place(run, keypoints.truth), scene=keypoints.scene, session=keypoints.session)
+    sigmas = sigma_list(truth.names, keypoints.sigmas)
+    tables, rows, notices, problems = [schemas.empty("keypoints")], [], list(truth.notices), []
+    for model, path in keypoints.predictions.items():
+        try:
+            found = read_results(place(run, path), truth)
+        except BirdlabError as error:
+            problems += _problems(error)
+            continue
+        table, told = keypoint_table(truth, found, model=model, sigmas=sigmas)
+        tables.append(table)
+        notices += told
+        for measure, value in oks_average_precision(truth, found, sigmas).items():
+            why = None if value is not None else UNDEFINED if measure.endswith(("medium", "large")) else NO_BIRD
+            rows.append((model, measure, value, len(truth.instances), why))
+    if problems:
+        raise DataError(problems)
+    return pl.concat(tables), pl.DataFrame(rows, schema=OKS, orient="row"), _told(notices)
+
+
+def _told(notices: list[Notice]) -> pl.DataFrame:
+    return pl.DataFrame([(n.code, n.message, n.n, n.file) for n in notices], schema=NOTICES, orient="row")
+
+
+def section_of(run: Run) -> Individuals:
+    """The recipe's section; made data are made first.
+
+    Raises:
+        ParameterError: the recipe has none.
+    """
+    section = run.recipe.individuals
+    if section is None:
+        found, expected = "no section individuals", "folder, actions, keypoints"
+        remedy = "add the section, or leave out 06_actions_keypoints_tracking and 07_application"
+        raise ParameterError(
+            Problem("no_section", found, expected, remedy, file=str(run.recipe_path), key="individuals")
+        )
+    if run.recipe.data.generator:
+        from birdlab.demo.generators import make_data
+
+        make_data(run.recipe.data.generator, run.data_root)
+    return section
+
+
+def place(run: Run, name: str) -> Path:
+    """Where a file or folder named in the recipe lies."""
+    return locate(name, run.base, run.data_root)
+
+
+def _problems(error: BirdlabError) -> list[Problem]:
+    return error.problems or [Problem("individuals", str(error), "files as the recipe says")]

@@ -1,0 +1,81 @@
+"""The section of a recipe about individuals and behaviour: who was there, what they did, and what errors do to rates."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from birdlab.recipe.sections import MODEL_NAME, Probability, Strict
+
+Name = Annotated[str, Field(pattern=MODEL_NAME)]
+Path_ = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]+$")]
+
+
+class Actions(Strict):
+    """Clips whose behaviour was named by hand, and what models name it."""
+
+    truth: Path_  #: BehaviourAnnotations.csv, or a CSV clip_id,video_id,behaviour
+    predictions: dict[Name, Path_]  #: model -> CSV clip_id,behaviour
+    labels: Annotated[list[str], Field(min_length=2)] = Field(default_factory=lambda: ["Peck", "Submissive", "Other"])
+    #: the list over which macro F1 is taken; a class that never occurs counts as 0
+    split: str | None = "Test"  #: clips of this split only, where the file has the column Split
+
+
+class Keypoints(Strict):
+    """Keypoints placed by hand, and what models place."""
+
+    truth: Path_  #: COCO keypoints
+    predictions: dict[Name, Path_]  #: model -> COCO results or a COCO file, DeepLabCut csv or h5, SLEAP analysis h5
+    sigmas: Annotated[float, Field(gt=0)] | dict[str, Annotated[float, Field(gt=0)]] = 0.05
+    #: fall-off of OKS per keypoint (COCO: 0.025 for eyes to 0.107 for hips)
+    scene: str = "scene"  #: field of the images that names the kind of scene
+    session: str = "video"  #: field of the images that names the video
+
+
+class Individuals(Strict):
+    """Who was there and what did it do? CHIRP-style: tracks, identities and behaviours against truth by hand."""
+
+    folder: Path_  #: published layout: MetaData.csv, GroundTruth, InferenceData, HumanBenchmarkBORIS
+    inference: Path_ | None = None  #: folder of the predictions (default: ``folder``/InferenceData)
+    fps: Annotated[float, Field(gt=0)] | None = None  #: frame rate where MetaData.csv has no column FPS, Hz
+    protocol: Literal["documented", "reference"] = "documented"  #: the one that leads; both are printed
+    human: bool = True  #: print the human benchmark, where the folder has one
+    n_random: Annotated[int, Field(ge=20, le=10_000)] = 200  #: draws of the random baseline
+    tolerance_s: Annotated[float, Field(gt=0, le=60)] = (
+        3.0  #: longest shift between human and model events looked at, s
+    )
+    actions: Actions | None = None
+    keypoints: Keypoints | None = None
+    published: list[Literal["chirp"]] = Field(default_factory=list)  #: reference rows to print beside
+
+
+class ClipClassifier(Strict):
+    """A network that names the behaviour in a window of a track."""
+
+    name: Name
+    weights: Path_  #: TorchScript (.pt, .torchscript) or ONNX (.onnx); input N x C x T x H x W
+    labels: Annotated[list[str], Field(min_length=2)]  #: class of each output, in order
+    sha256: str | None = None  #: hash the weights must have
+    frames: Annotated[int, Field(ge=1)] = 25  #: tracked frames in a window
+    imgsz: Annotated[int, Field(ge=16)] = 224  #: side of the network's input, px
+    mean: list[float] = Field(default_factory=lambda: [0.0, 0.0, 0.0])  #: subtracted per channel (RGB, 0-255 scale)
+    std: list[float] = Field(default_factory=lambda: [255.0, 255.0, 255.0])  #: divided by, per channel
+
+
+class Tracking(Strict):
+    """Birds followed through the videos of the study by a detector and a tracker (``01_inference``)."""
+
+    detector: Name  #: one of the study's models, with weights of ultralytics
+    trackers: Annotated[list[Literal["botsort", "bytetrack"]], Field(min_length=1)] = Field(
+        default_factory=lambda: ["bytetrack"]
+    )
+    conf: Probability = 0.1  #: lowest confidence handed to the tracker
+    classifiers: list[ClipClassifier] = Field(default_factory=list)
+    batch: Annotated[int, Field(ge=1)] = 8  #: windows at a time
+
+    @model_validator(mode="after")
+    def _unique(self) -> Tracking:
+        if len(set(self.trackers)) < len(self.trackers):
+            raise ValueError("a tracker listed twice; expected each once")
+        return self
