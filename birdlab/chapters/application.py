@@ -152,8 +152,8 @@ def _error_row(row: dict[str, Any], script: dict[str, Any] | None, measure: str)
         out[f"{key}_script"] = script[f"{measure}_{key}"] if script else None
         out[f"{key}_script_reason"] = script[f"{measure}_reason"] if script else "not in the authors' script"
     if here["loa_lo"] is not None and here["loa_hi"] is not None:
-        digits = 2 if measure == RATE else 3
-        out["limits"] = f"{here['loa_lo']:.{digits}f} to {here['loa_hi']:.{digits}f}".replace("-", "−")
+        text = f"{here['loa_lo']:.2f} to {here['loa_hi']:.2f}".replace("-", "−")
+        out["limits"] = text.replace(" ", "\u00a0")
     why = row.get(f"{measure}_reason") or "fewer than 3 points, or a constant"
     return out | {f"{k}_reason": why for k in (*_ERROR, "limits") if out.get(k) is None}
 

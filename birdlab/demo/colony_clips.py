@@ -122,17 +122,22 @@ def _write_clip(folder: Folder, clip: dict[str, Any]) -> None:
     folder.save(f"clips/{clip['video']}/{clip['id']}.mp4", lambda path: encode(path, frames))
 
 
+#: Fixed quality and no look-ahead: with it, the same pictures were seen to give other bytes now and then.
+_H264 = {
+    "qp": "24", "preset": "veryfast", "threads": "1", "x264-params": "rc-lookahead=0:mbtree=0:aq-mode=0",
+}  # fmt: skip
+
+
 def encode(path: Path, frames: list[np.ndarray]) -> None:
     """Frames (h×w×3 uint8 BGR, even sides) as an mp4 of 25 frames per second."""
     import av
 
     with av.open(str(path), "w", format="mp4", options={"fflags": "+bitexact", "movflags": "+faststart"}) as container:
-        track = container.add_stream("libx264", rate=FPS, options={"crf": "24", "preset": "veryfast", "threads": "1"})
+        track = container.add_stream("libx264", rate=FPS, options=dict(_H264))
         track.height, track.width = frames[0].shape[:2]
         track.pix_fmt = "yuv420p"
         for k, frame in enumerate(frames):
-            picture = av.VideoFrame.from_ndarray(frame, format="bgr24")
-            # Without a time of its own a frame gets one by chance, and the encoder other bytes.
+            picture = av.VideoFrame.from_ndarray(frame, format="bgr24").reformat(format="yuv420p")
             picture.pts, picture.time_base = k, Fraction(1, FPS)
             container.mux(track.encode(picture))
         container.mux(track.encode())
