@@ -216,6 +216,36 @@ def _individuals_arguments(kinds: argparse._SubParsersAction) -> None:
     application.add_argument("--json", action="store_true", help="print one JSON object")
     application.set_defaults(work=_score_application)
 
+    actions = kinds.add_parser("actions", help="behaviours of clips against those named by hand")
+    actions.add_argument(
+        "truth", type=Path, metavar="TRUTH.csv", help="BehaviourAnnotations.csv, or clip_id,video_id,behaviour"
+    )
+    actions.add_argument("predictions", type=Path, nargs="+", metavar="PRED.csv", help="clip_id,behaviour")
+    actions.add_argument(
+        "--labels", default="Peck,Submissive,Other", help="the declared list, with commas (default %(default)s)"
+    )
+    actions.add_argument("--split", default="Test", help="clips of this split, or all (default Test)")
+    actions.add_argument("--json", action="store_true", help="print one JSON object")
+    actions.set_defaults(work=_score_actions)
+
+    keypoints = kinds.add_parser("keypoints", help="keypoints against those placed by hand: px, PCK, OKS")
+    keypoints.add_argument("truth", type=Path, metavar="GT.json", help="COCO keypoints")
+    keypoints.add_argument(
+        "predictions", type=Path, nargs="+", metavar="PRED", help="COCO results, a COCO file, DeepLabCut or SLEAP files"
+    )
+    keypoints.add_argument("--sigmas", default="0.05", metavar="0.05|FILE.json", help="fall-off of OKS (default 0.05)")
+    keypoints.add_argument("--scene", default="scene", help="field of the images that names the kind of scene")
+    keypoints.add_argument("--session", default="video", help="field of the images that names the video")
+    keypoints.add_argument("--json", action="store_true", help="print one JSON object")
+    keypoints.set_defaults(work=_score_keypoints)
+
+    tracking = kinds.add_parser("tracking", help="tracks in MOT text: HOTA, IDF1, MOTA by TrackEval")
+    tracking.add_argument("truth", type=Path, metavar="TRUTH", help="a file, or a folder with one per video")
+    tracking.add_argument("predictions", type=Path, nargs="+", metavar="PRED", help="the same of a tracker")
+    tracking.add_argument("--frames", type=int, metavar="N", help="length of each video (default: its last box)")
+    tracking.add_argument("--json", action="store_true", help="print one JSON object")
+    tracking.set_defaults(work=_score_tracking)
+
 
 def _init_arguments(init: argparse.ArgumentParser) -> None:
     init.add_argument("folder", type=Path, metavar="FOLDER")
@@ -300,6 +330,24 @@ def _score_difficulty(args: argparse.Namespace) -> int:
 
 def _score_abstention(args: argparse.Namespace) -> int:
     from birdlab.abstention.command import score_command
+
+    return score_command(args)
+
+
+def _score_actions(args: argparse.Namespace) -> int:
+    from birdlab.individuals.command_actions import score_command
+
+    return score_command(args)
+
+
+def _score_keypoints(args: argparse.Namespace) -> int:
+    from birdlab.individuals.command_keypoints import score_command
+
+    return score_command(args)
+
+
+def _score_tracking(args: argparse.Namespace) -> int:
+    from birdlab.individuals.command_tracking import score_command
 
     return score_command(args)
 

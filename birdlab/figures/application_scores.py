@@ -172,8 +172,13 @@ def fig_tolerance(frame: pl.DataFrame, *, models: Sequence[str] = (), narrow: bo
         figure = plt.figure(figsize=(width, 3), layout="none")
         hues = style.model_colours([*models, *(s for s in sources if s not in models and s != HUMAN)])
         hues[HUMAN] = style.Hue(style.INK, style.INK, "#E6E8EA", "hue-none")
+        # Colours come round after seven: from there on lines have points too.
+        again = {
+            s: m if i >= len(style.HUES) and s != HUMAN else ""
+            for i, (s, m) in enumerate(sheet.marker_of(list(hues)).items())
+        }
         entries = [Entry("a person" if s == HUMAN else s, hues[s].on_light,
-                         {"linestyle": "-", "color": hues[s].line, "linewidth": 1.8}) for s in sources]  # fmt: skip
+                         {"linestyle": "-", "color": hues[s].line, "linewidth": 1.8, "marker": again[s], "ms": 4}) for s in sources]  # fmt: skip
         is_two = known["corrected"].any() and not known["corrected"].all()
         if is_two:
             grey = {"color": style.SOFT, "linewidth": 1.4}
@@ -192,7 +197,7 @@ def fig_tolerance(frame: pl.DataFrame, *, models: Sequence[str] = (), narrow: bo
                 if line.height:
                     solid = corrected or not is_two
                     axes.plot(line["tolerance_s"], line["f1"], color=hues[source].line, linewidth=1.8 if solid else 1.3,
-                              linestyle="-" if solid else (0, (3, 2)), marker="o" if line.height == 1 else "",
+                              linestyle="-" if solid else (0, (3, 2)), marker="o" if line.height == 1 else again[source], markevery=5, ms=4,
                               gid=f"{source} {'corrected' if corrected else 'coded'}")  # fmt: skip
         axes.set(xlim=(0, known["tolerance_s"].max() or 1.0), ylim=(0, 1.02))
         axes.set_xlabel("pecks that may lie so far apart, s", fontsize=PT)

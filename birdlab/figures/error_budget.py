@@ -28,6 +28,7 @@ def fig_error_budget(frame: pl.DataFrame, *, models: Sequence[str], narrow: bool
 
     The four shares of a combination sum to its error, which stands above them. A share left of 0 hides errors of other stages.
     The first combination is drawn in its colour, the others in grey; at most eight are drawn.
+    An interval that is much longer than all bars ends in an arrow.
 
     Args:
         frame: table ``error_budget``: ``tracker``, ``model``, ``identity``, ``measure``, ``stage``, ``share``, ``lo``, ``hi``
@@ -51,11 +52,12 @@ def fig_error_budget(frame: pl.DataFrame, *, models: Sequence[str], narrow: bool
         measures = [m for m in MEASURES if m in known] + sorted(known - set(MEASURES))
         sketch = _Sketch(figure, shown, measures, narrow=narrow)
         notes = _notes(figure, rows.filter(pl.col("combination").is_in(shown)), len(present), sketch.width)
+        goes_on = _go_on(rows.filter(pl.col("combination").is_in(shown)), measures)
         bar = {"linestyle": "-", "linewidth": 6, "solid_capstyle": "butt"}
         key = Key.of(figure, [
             Entry("leading combination" if len(shown) > 1 else "share", style.INK, {**bar, "color": hues[shown[0]].line}),
             *([Entry("others", style.INK, {**bar, "color": _GREY})] if len(shown) > 1 else []),
-            Entry("95 % over videos", style.INK, {"linestyle": "-", "linewidth": 1.1, "color": style.INK}),
+            Entry("95 % over videos (arrow: it goes on)" if goes_on else "95 % over videos", style.INK, {"linestyle": "-", "linewidth": 1.1, "color": style.INK}),
         ], sketch.width - 0.2)  # fmt: skip
         tail = key.height + len(notes) * sheet.LINE_IN + 0.1
         for axes, measure in zip(sketch.axes(tail), measures, strict=True):
@@ -161,8 +163,12 @@ def _group(
             continue
         axes.barh(y, share, height=0.72 * _BAR_IN, color=colour, linewidth=0, zorder=2, gid=f"{name} {stage}")
         if r["lo"] is not None and r["hi"] is not None:
-            axes.plot([r["lo"], r["hi"]], [y, y], color=style.INK, linewidth=1.1, zorder=3, gid="interval",
-                      solid_capstyle="butt")  # fmt: skip
+            low, high = axes.get_xlim()
+            axes.plot([max(r["lo"], low), min(r["hi"], high)], [y, y], color=style.INK, linewidth=1.1, zorder=3,
+                      gid="interval", solid_capstyle="butt")  # fmt: skip
+            for beyond, end, marker in ((r["lo"] < low, low, "<"), (r["hi"] > high, high, ">")):
+                if beyond:
+                    axes.plot(end, y, marker, ms=4, color=style.INK, mew=0, zorder=3, clip_on=False, gid="goes on")
 
 
 def _value(row: dict[str, Any] | None, digits: int) -> str:
@@ -179,10 +185,24 @@ def _value(row: dict[str, Any] | None, digits: int) -> str:
 
 
 def _limits(rows: pl.DataFrame) -> tuple[float, float]:
-    values = [v for c in ("share", "lo", "hi") for v in rows[c].drop_nulls().to_list()]
-    low, high = min([0.0, *values]), max([0.0, *values])
+    """Around all bars; intervals are followed for another half of that and no further, or the bars would vanish."""
+    shares, ends = rows["share"].drop_nulls().to_list(), rows.select("lo", "hi").drop_nulls()
+    low, high = min([0.0, *shares]), max([0.0, *shares])
+    room = 0.5 * (high - low) or 1.0
+    low = max(low - room, min([low, *ends["lo"].to_list()]))
+    high = min(high + room, max([high, *ends["hi"].to_list()]))
     edge = 0.04 * (high - low) or 1.0
     return (low - edge if low < 0 else 0.0), high + edge
+
+
+def _go_on(rows: pl.DataFrame, measures: Sequence[str]) -> bool:
+    """Whether an interval is longer than its panel."""
+    for measure in measures:
+        part = rows.filter(pl.col("measure").cast(pl.String) == measure)
+        low, high = _limits(part)
+        if part.filter((pl.col("lo") < low) | (pl.col("hi") > high)).height:
+            return True
+    return False
 
 
 def _notes(figure: Figure, rows: pl.DataFrame, n: int, width: float) -> list[str]:

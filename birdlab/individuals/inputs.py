@@ -82,14 +82,15 @@ def _clips(run: Run, actions: Actions) -> tuple[pl.DataFrame, pl.DataFrame]:
 def _points(run: Run, keypoints: Keypoints) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     from birdlab.individuals.oks import NO_BIRD, UNDEFINED, oks_average_precision, sigma_list
     from birdlab.individuals.poses import keypoint_table
-    from birdlab.readers.coco_keypoints import read_results, read_truth
+    from birdlab.readers.coco_keypoints import read_truth
+    from birdlab.readers.pose_files import read_poses
 
     truth = read_truth(place(run, keypoints.truth), scene=keypoints.scene, session=keypoints.session)
     sigmas = sigma_list(truth.names, keypoints.sigmas)
     tables, rows, notices, problems = [schemas.empty("keypoints")], [], list(truth.notices), []
     for model, path in keypoints.predictions.items():
         try:
-            found = read_results(place(run, path), truth)
+            found = read_poses(place(run, path), truth)
         except BirdlabError as error:
             problems += _problems(error)
             continue

@@ -261,6 +261,17 @@ def test_shares_are_bars_on_both_sides_of_nothing() -> None:
     assert f"mean error {total:.2f}, the sum of" in words(figure)
 
 
+def test_wide_intervals_leave_room_for_the_bars() -> None:
+    wide = made.budget(1).with_columns(lo=pl.col("share") - 100, hi=pl.col("share") + 100)
+    figure = error_budget.fig_error_budget(wide, models=made.NAMES)
+    axes = figure.axes[0]
+    longest = wide.filter(pl.col("measure") == "pecks_per_min")["share"].abs().max()
+    low, high = axes.get_xlim()
+    assert high - low < 5 * longest and len(by_gid(axes, "goes on")) == 8
+    assert all(low <= x <= high for d in by_gid(axes, "interval") for x in d.get_xdata())
+    assert "95 % over videos (arrow: it goes on)" in words(figure)
+
+
 def test_budget_without_intervals_says_why_and_eight_at_most() -> None:
     figure = error_budget.fig_error_budget(made.budget(1, one_video=True), models=made.NAMES)
     assert not by_gid(figure.axes[0], "interval")
