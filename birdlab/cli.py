@@ -246,6 +246,14 @@ def _individuals_arguments(kinds: argparse._SubParsersAction) -> None:
     tracking.add_argument("--json", action="store_true", help="print one JSON object")
     tracking.set_defaults(work=_score_tracking)
 
+    visits = kinds.add_parser("visits", help="visit rates and co-occurrence of a Camtrap DP package")
+    visits.add_argument("package", type=Path, metavar="PACKAGE", help="datapackage.json, or its folder")
+    visits.add_argument(
+        "--gap", type=float, default=0.0, metavar="MIN", help="events less than this apart are one visit (default 0)"
+    )
+    visits.add_argument("--json", action="store_true", help="print one JSON object")
+    visits.set_defaults(work=_score_visits)
+
 
 def _init_arguments(init: argparse.ArgumentParser) -> None:
     init.add_argument("folder", type=Path, metavar="FOLDER")
@@ -348,6 +356,12 @@ def _score_keypoints(args: argparse.Namespace) -> int:
 
 def _score_tracking(args: argparse.Namespace) -> int:
     from birdlab.individuals.command_tracking import score_command
+
+    return score_command(args)
+
+
+def _score_visits(args: argparse.Namespace) -> int:
+    from birdlab.field.command import score_command
 
     return score_command(args)
 

@@ -284,12 +284,20 @@ def published(metrics: pl.DataFrame) -> pl.DataFrame | None:
     return flat.select("combination", note, *(c for c in TASK_COLUMNS if c != "combination"))
 
 
-def across_frame(tasks: pl.DataFrame, summary: pl.DataFrame, task: str = "frame_accuracy") -> pl.DataFrame:
-    """A task metric and the error of feeding rates (pecks/min) of complete combinations, people and the mean rate.
+def across_frame(
+    tasks: pl.DataFrame, summary: pl.DataFrame, chance: pl.DataFrame, task: str = "frame_accuracy"
+) -> pl.DataFrame:
+    """A task metric and the error of feeding rates (pecks/min) of complete combinations, people, the mean rate, chance.
+
+    Args:
+        tasks: table ``application_tasks``.
+        summary: table ``application_summary``.
+        chance: table ``application_random``; the band spans the draws of all trackers and behaviour models.
+        task: the task metric.
 
     Returns:
         task (null for people and baselines), measure, combination, value of the task metric (null for those), error, lo, hi
-        (null: no band).
+        (of the band of random names; null elsewhere).
     """
     error = pl.col(f"{RATE}_mean_abs_error").alias("error")
     rows = with_names(tasks).select(pl.lit(task).alias("task"), "combination", pl.col(task).alias("value"), error)
@@ -297,7 +305,13 @@ def across_frame(tasks: pl.DataFrame, summary: pl.DataFrame, task: str = "frame_
     none = [pl.lit(None, pl.String).alias("task"), pl.lit(None, pl.Float64).alias("value")]
     others = others.select(none[0], pl.col("model").alias("combination"), none[1], error).drop_nulls("error")
     ends = [pl.lit(None, pl.Float64).alias(k) for k in ("lo", "hi")]
-    return pl.concat([rows, others]).with_columns(pl.lit("feeding rate, pecks/min").alias("measure"), *ends)
+    drawn = chance.filter(pl.col("metric") == f"{RATE}_mean_abs_error").drop_nulls("median")
+    band = drawn.select(
+        none[0], pl.lit("random").alias("combination"), none[1], pl.col("median").mean().alias("error"),
+        pl.col("lo").min(), pl.col("hi").max(),
+    ).head(1)  # fmt: skip
+    levels = pl.concat([rows, others]).with_columns(*ends)
+    return pl.concat([levels, band]).with_columns(pl.lit(RATE).alias("measure"))
 
 
 def tolerance_frame(curves: pl.DataFrame) -> pl.DataFrame:

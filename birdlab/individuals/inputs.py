@@ -71,12 +71,13 @@ def build_tasks(run: Run) -> dict[str, pl.DataFrame]:
 
 
 def _clips(run: Run, actions: Actions) -> tuple[pl.DataFrame, pl.DataFrame]:
-    from birdlab.individuals.actions import check_labels
+    from birdlab.individuals.actions import check_labels, check_list, respelt
     from birdlab.readers.behaviours import read_clips
 
+    check_list(actions.labels)
     files = {name: place(run, path) for name, path in actions.predictions.items()}
     clips, told = read_clips(place(run, actions.truth), files, split=actions.split)
-    return check_labels(clips, actions.labels, source=actions.truth), _told(told)
+    return check_labels(clips, actions.labels, source=actions.truth), _told([*told, *respelt(clips, actions.labels)])
 
 
 def _points(run: Run, keypoints: Keypoints) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:

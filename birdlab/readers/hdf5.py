@@ -32,7 +32,8 @@ def open_hdf5(path: Path) -> Iterator[h5py.File]:
     try:
         with h5py.File(path, "r") as file:
             yield file
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, LookupError, ValueError, TypeError, ArithmeticError) as error:
+        # h5py has no error of its own: damage deeper in a file comes as any of these.
         found = " ".join(str(error).split())[:120]
         raise DataError(Problem("bad_hdf5", found, "a whole HDF5 file", "copy it again", file=str(path))) from error
 

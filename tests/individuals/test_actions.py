@@ -113,7 +113,7 @@ def test_no_clip_is_null() -> None:
 
 
 def test_rows_say_when_the_baseline_is_not_beaten() -> None:
-    videos = [f"v{i % 4}" for i in range(24)]
+    videos = [f"v{i % 12}" for i in range(24)]
     truth = (["Other"] * 16 + ["Peck"] * 8)[::-1]
     always = _clips(truth, ["Other"] * 24, videos, "always")
     right = _clips(truth, ["Other", *truth[1:]], videos, "right")
