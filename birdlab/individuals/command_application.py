@@ -12,6 +12,8 @@ import polars as pl
 from birdlab.errors import EXIT_OK, ParameterError, Problem
 from birdlab.individuals.evaluate import MEASURES, PROTOCOL_NOTES, SUMMARY_KEYS, Evaluated, evaluate, summarise
 from birdlab.individuals.human import NO_FRAMES, human_numbers
+from birdlab.individuals.matching import documented_view
+from birdlab.individuals.notices import notices
 from birdlab.readers.chirp import Colony, read_colony
 
 _FRAMES = ("frame_accuracy", "frame_precision", "track_accuracy", "n_boxes", "n_visits")
@@ -52,7 +54,7 @@ def as_json(colony: Colony, found: Evaluated, *, protocol: str) -> dict[str, Any
         "combinations": [_combination(row) for row in found.summary.to_dicts()],
         "human": human,
         "protocol_notes": PROTOCOL_NOTES,
-        "notices": colony.notices.to_dicts(),
+        "notices": notices(colony, documented_view(colony)).to_dicts(),
     }
 
 

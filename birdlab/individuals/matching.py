@@ -24,19 +24,33 @@ def has_area() -> pl.Expr:
 def documented_view(colony: Colony) -> Colony:
     """The colony as the documented protocol counts it.
 
-    Boxes of the truth without area, of nobody known or written twice are left out; behaviours written twice count once,
-    those outside their video not at all, and what reaches past its end is clipped. The reader's notices say how many.
+    Boxes of the truth without area, of nobody known or written twice are left out; behaviours written twice count once;
+    what lies outside its video does not count (boxes, behaviours, windows), and a behaviour that reaches past the end is
+    clipped. :func:`birdlab.individuals.notices.notices` says how many.
     """
+    lengths = colony.videos.select("video_id", "n_frames")
     boxes = colony.boxes.filter(has_area() & pl.col("individual_id").is_not_null())
     boxes = boxes.unique(["video_id", "frame", "visit_id", *CORNERS], keep="first", maintain_order=True)
-    lengths = colony.videos.select("video_id", "n_frames")
-    events = colony.events.join(lengths, on="video_id", how="left", maintain_order="left")
-    events = events.filter((pl.col("start") < pl.col("n_frames")) & (pl.col("end") >= 0)).with_columns(
-        pl.col("start").clip(lower_bound=0),
-        pl.min_horizontal("end", pl.col("n_frames") - 1).cast(pl.Int32).alias("end"),
+    events = colony.events.unique(["video_id", "label", "behaviour", "start", "end"], keep="first", maintain_order=True)
+    last = pl.col("n_frames") - 1
+    events = _inside(events, lengths, first="start", last="end").with_columns(
+        pl.col("start").clip(lower_bound=0), pl.min_horizontal("end", last).cast(pl.Int32).alias("end")
     )
-    events = events.unique(["video_id", "label", "behaviour", "start", "end"], keep="first", maintain_order=True)
-    return replace(colony, boxes=boxes, events=events.drop("n_frames"))
+    windows = _inside(colony.windows, lengths, first="start", last=pl.max_horizontal("start", pl.col("end") - 1))
+    return replace(
+        colony,
+        boxes=_inside(boxes, lengths, first="frame", last="frame").drop("n_frames"),
+        tracks=_inside(colony.tracks, lengths, first="frame", last="frame").drop("n_frames"),
+        events=events.drop("n_frames"),
+        windows=windows.drop("n_frames"),
+    )
+
+
+def _inside(rows: pl.DataFrame, lengths: pl.DataFrame, *, first: str, last: str | pl.Expr) -> pl.DataFrame:
+    """Rows of which a frame from ``first`` to ``last`` lies in their video, with its length (n_frames)."""
+    end = pl.col(last) if isinstance(last, str) else last
+    both = rows.join(lengths, on="video_id", how="left", maintain_order="left")
+    return both.filter((pl.col(first) < pl.col("n_frames")) & (end >= 0))
 
 
 def match_boxes(truth: pl.DataFrame, predicted: pl.DataFrame, *, iou: float = IOU) -> pl.DataFrame:
