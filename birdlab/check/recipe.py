@@ -10,6 +10,7 @@ import yaml
 
 from birdlab.check.abstention import check_abstention
 from birdlab.check.data import check_promises
+from birdlab.check.individuals import check_individuals
 from birdlab.check.note import Found, caught, found_in, note
 from birdlab.check.training import check_models, check_split
 from birdlab.datapackage import read_manifest
@@ -40,6 +41,7 @@ def check_recipe(path: Path) -> list[Found]:
     for model in recipe.models:
         if model.weights:
             found += caught(lambda model=model: _weights(model, base, root))
+    found += check_individuals(recipe, base, root)
     found += check_abstention(recipe, path, base, root)
     found += check_models(recipe, base)
     if recipe.data.generator:
