@@ -251,8 +251,23 @@ def _individuals_arguments(kinds: argparse._SubParsersAction) -> None:
     visits.add_argument(
         "--gap", type=float, default=0.0, metavar="MIN", help="events less than this apart are one visit (default 0)"
     )
+    visits.add_argument("--unit", choices=("hours", "events"), default="hours", help="what co-occurrence counts")
+    visits.add_argument(
+        "--hours", type=float, default=1.0, metavar="H", help="length of a window of effort (default 1)"
+    )
     visits.add_argument("--json", action="store_true", help="print one JSON object")
     visits.set_defaults(work=_score_visits)
+
+    agreement = kinds.add_parser("agreement", help="two BORIS exports of the same video: kappa, rate ICC")
+    agreement.add_argument("first", type=Path, metavar="FIRST", help="tabular, aggregated or binary export of BORIS")
+    agreement.add_argument("second", type=Path, metavar="SECOND", help="the same by another observer")
+    agreement.add_argument("--window", type=float, default=1.0, metavar="S", help="windows of kappa, s (default 1)")
+    agreement.add_argument(
+        "--length", type=float, metavar="S", help="length of the video, where the exports do not say"
+    )
+    agreement.add_argument("--video", metavar="NAME", help="name of the video, where the exports do not say")
+    agreement.add_argument("--json", action="store_true", help="print one JSON object")
+    agreement.set_defaults(work=_score_agreement)
 
 
 def _init_arguments(init: argparse.ArgumentParser) -> None:
@@ -356,6 +371,12 @@ def _score_keypoints(args: argparse.Namespace) -> int:
 
 def _score_tracking(args: argparse.Namespace) -> int:
     from birdlab.individuals.command_tracking import score_command
+
+    return score_command(args)
+
+
+def _score_agreement(args: argparse.Namespace) -> int:
+    from birdlab.individuals.command_agreement import score_command
 
     return score_command(args)
 

@@ -107,7 +107,9 @@ BUILDERS: dict[str, str] = {
         ),
         "birdlab.individuals.study:build",
     ),
-    **dict.fromkeys(("followed", "follow_windows", "follow_notices"), "birdlab.inference.follow_study:build"),
+    **dict.fromkeys(
+        ("followed", "follow_videos", "follow_windows", "follow_notices"), "birdlab.inference.follow_study:build"
+    ),
     "splits": "birdlab.training.study:build",
     "split_facts": "birdlab.training.study:build",
     "split_table": "birdlab.training.study:build",
@@ -136,7 +138,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "birdlab.individuals.inputs:build_tasks": ("individuals",),
     "birdlab.individuals.task_study:build": ("action_clips", "colony_tracks"),
     "birdlab.individuals.study:build": ("colony_tracks", "tracking_scores"),
-    "birdlab.inference.follow_study:build": ("tracking", "models", "frames"),
+    "birdlab.inference.follow_study:build": ("tracking", "predictions"),
     "birdlab.training.study:build": ("training", "frames", "labels"),
 }
 #: Notebooks without which a table takes no part in ``metrics``: it costs a look at every picture.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -10,6 +11,9 @@ from birdlab.chapters.common import count, table_of
 from birdlab.recipe import Model
 from birdlab.report.show import m
 from birdlab.report.table import Col
+
+if TYPE_CHECKING:
+    from birdlab.study import Run
 
 MODEL_COLUMNS = {
     "model": Col("Model", kind="text"),
@@ -136,3 +140,43 @@ def notices_title(notices: pl.DataFrame) -> str:
         if notices.is_empty()
         else f"{count(notices.height, 'thing', 'things')} to know about how the models were run."
     )
+
+
+#: Birds followed through videos: :func:`birdlab.inference.follow.follow_table`.
+FOLLOW_COLUMNS = {
+    "tracker": Col("Tracker", kind="text"),
+    "media_id": Col("Video", kind="text"),
+    "frames": Col("Frames", digits=0),
+    "frames_with": Col("With a bird", "frames", digits=0),
+    "tracks": Col("Tracks", digits=0),
+    "boxes": Col("Boxes", digits=0),
+    "median_length": Col("Median track", "boxes", digits=0),
+    "fps": Col("Speed", "tracker alone, frames/s", digits=0),
+}
+
+
+def follow_title(table: pl.DataFrame) -> str:
+    """How many tracks were made in how many videos."""
+    videos = table["media_id"].n_unique()
+    if not videos:
+        return "No video was followed."
+    tracks = int(table["tracks"].sum())
+    return f"{count(tracks, 'track', 'tracks')} through {count(videos, 'video', 'videos')}."
+
+
+def followed(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """One row per tracker and video, with the reasons for what is undefined."""
+    from birdlab.inference.follow import follow_table
+
+    table = follow_table(tables["followed"], tables["follow_videos"])
+    return table.with_columns(
+        pl.lit("no track").alias("median_length_reason"), pl.lit("nothing was timed").alias("fps_reason")
+    )
+
+
+def all_notices(run: Run) -> pl.DataFrame:
+    """What was assumed or done another way: by the models, and by the trackers where there are some."""
+    notices = run.table("inference_notices")
+    if run.recipe.tracking is None:
+        return notices
+    return pl.concat([notices, run.table("follow_notices")], how="diagonal_relaxed")

@@ -1,66 +1,123 @@
-"""``birdlab score visits``: a Camtrap DP package in, visit rates and co-occurrence out."""
+"""``birdlab score visits``: a camera trap data package in, visits per day and species seen together out."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from typing import Any
 
-import polars as pl
-
-from birdlab.errors import EXIT_OK, ParameterError, Problem
-from birdlab.field import visits as field
-from birdlab.readers.camtrap import read_camtrap
+from birdlab.errors import EXIT_OK
+from birdlab.individuals.command_actions import aligned
 
 
 def score_command(args: argparse.Namespace) -> int:
-    """Print visit rates as a table, or with ``--json`` everything as one object.
+    """Rates of one package, as tables or with ``--json`` as one object.
+
+    Args:
+        args: package (datapackage.json or its folder), gap (min), unit (hours or events), hours (h), json.
 
     Raises:
-        DataError: files missing or not as they should be (exit 3).
+        DataError: the package cannot be read; every problem with its file and line (exit 3).
         ParameterError: an option that cannot be used (exit 2).
     """
-    if not 0 <= args.gap < float("inf"):
-        raise ParameterError(Problem("bad_value", f"{args.gap:g}", "minutes, from 0 up", key="--gap"))
-    camtrap = read_camtrap(args.package)
-    rates, pairs = field.visits(camtrap, gap_min=args.gap), field.co_occurrence(camtrap)
-    effort = field.effort_days(camtrap)
-    report: dict[str, Any] = {"package": str(args.package), "n_deployments": len(effort), "n_media": camtrap.n_media}
-    report["effort_days"] = sum(d for d in effort.values() if d)
-    report["visits"] = [_row(r) for r in rates.to_dicts()]
-    report["co_occurrence"] = [_row(r) for r in pairs.to_dicts()]
-    report["individuals"] = field.individual_rates(camtrap)
-    report["agreement"] = field.machine_agreement(camtrap)
-    report["notices"] = camtrap.notices.to_dicts()
-    if args.json:
-        sys.stdout.write(json.dumps(report, ensure_ascii=False, allow_nan=False) + "\n")
-    else:
-        sys.stdout.write(printed(report, rates))
+    report = score(args)
+    text = json.dumps(report, ensure_ascii=False, allow_nan=False) + "\n" if args.json else printed(report)
+    sys.stdout.write(text)
     return EXIT_OK
 
 
-def _row(row: dict[str, Any]) -> dict[str, Any]:
+def score(args: argparse.Namespace) -> dict[str, Any]:
+    """Everything that ``--json`` prints, as plain JSON types; see :func:`score_command`."""
+    from birdlab.field.events import animal_events, used_deployments
+    from birdlab.field.machine import individuals_told, machine_agreement
+    from birdlab.field.together import co_occurrence
+    from birdlab.field.visits import visits
+    from birdlab.readers.camtrap import read_camtrap
+    from birdlab.readers.files import notice_table
+
+    camtrap = read_camtrap(args.package)
+    rates = visits(camtrap, gap_min=args.gap)
+    together = co_occurrence(camtrap, unit=args.unit, hours=args.hours)
+    told, animals = individuals_told(camtrap)
+    alone = f"{animals - told:,} of {animals:,} observations of animals have no individualID"
+    individuals: dict[str, Any] = {"computed": told > 0, "reason": alone if told < animals else None, "visits": []}
+    if told:
+        rows = visits(camtrap, gap_min=args.gap, individuals=True).rename({"individual_id": "individual"})
+        individuals["visits"] = rows.rename({"deployment_id": "deployment"}).to_dicts()
+    elif not animals:
+        individuals["reason"] = "no observation of an animal"
+    used = used_deployments(camtrap)
+    notices = [*camtrap.notices.to_dicts(), *notice_table(animal_events(camtrap)[1]).to_dicts()]
     return {
-        "deployment" if k == "deployment_id" else k: v or None if k == "deployment_id" else v for k, v in row.items()
+        "package": camtrap.name,
+        "n_deployments": camtrap.deployments.height,
+        "effort_days": math.fsum(used["effort_days"].drop_nulls().to_list()),
+        "n_effort_unknown": used["effort_days"].null_count(),
+        "gap_min": args.gap,
+        "window": f"{args.hours:g} h" if args.unit == "hours" else "event",
+        "visits": rates.drop("individual_id").rename({"deployment_id": "deployment"}).to_dicts(),
+        "co_occurrence": together.rename({"deployment_id": "deployment"}).to_dicts(),
+        "individuals": individuals,
+        "agreement": machine_agreement(camtrap),
+        "notices": notices,
     }
 
 
-def printed(report: dict[str, Any], rates: pl.DataFrame) -> str:
-    """The rates over all deployments as a table of text, and what cannot be computed."""
-    rows = [("species", "visits", "animals", "per day", "95 % (new deployments)")]
-    for r in rates.filter(pl.col("deployment_id") == field.ALL).to_dicts():
-        ends = "–" if r["lo"] is None else f"{r['lo']:.3f} to {r['hi']:.3f}"
+def printed(report: dict[str, Any]) -> str:
+    """The result as text: rates, pairs, what could not be computed and why."""
+    unknown = f", {report['n_effort_unknown']} of unknown effort" if report["n_effort_unknown"] else ""
+    days = f"{report['effort_days']:,.1f} camera days{unknown}"
+    lines = [f"{report['package']}: {report['n_deployments']} deployments, {days}"]
+    lines += _rates(report["visits"], ()) if report["visits"] else ["no animal was seen"]
+    if report["co_occurrence"]:
+        lines += [
+            "",
+            f"Seen together, share of windows ({report['window']}), per cent",
+            *_pairs(report["co_occurrence"]),
+        ]
+    individuals, agreement = report["individuals"], report["agreement"]
+    lines += ["", "Rates of individuals"]
+    lines += _rates(individuals["visits"], ("individual",)) if individuals["computed"] else []
+    lines += (
+        [("" if individuals["computed"] else "not computed: ") + individuals["reason"]] if individuals["reason"] else []
+    )
+    lines += ["", "People and machine", _agreed(agreement)]
+    reasons = {r["reason"] for t in ("visits", "co_occurrence") for r in report[t] if r["reason"]}
+    lines += ["", *(f"note: {reason}" for reason in sorted(reasons))]
+    lines += [f"note: {n['message']} ({n['n']:,})" for n in report["notices"]]
+    return "\n".join(lines) + "\n"
+
+
+def _rates(visits: list[dict[str, Any]], also: tuple[str, ...]) -> list[str]:
+    rows = [("species", *also, "deployment", "visits", "animals", "days", "per day", "95 % (other locations)")]
+    for r in visits:
         rate = "–" if r["rate_per_day"] is None else f"{r['rate_per_day']:.3f}"
-        rows.append((r["species"], str(r["n"]), str(r["animals"]), rate, ends))
-    widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join([r[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(r[1:], widths[1:], strict=True))]) for r in rows
-    ]
-    head = f"{report['n_deployments']} deployments, {report['effort_days']:.1f} camera days"
-    told = []
-    for what, key in (("visit rates of individuals", "individuals"), ("agreement of people and machines", "agreement")):
-        if not report[key]["computed"]:
-            told.append(f"not computed, {what}: {report[key]['reason']}")
-    told += [f"note: {n['message']}" for n in report["notices"]]
-    return "\n".join([head, *lines, *told]) + "\n"
+        days = "–" if r["effort_days"] is None else f"{r['effort_days']:.1f}"
+        ends = "–" if r["lo"] is None else f"{r['lo']:.3f} to {r['hi']:.3f}"
+        named = (r["species"], *(r[name] for name in also), r["deployment"] or "all")
+        rows.append((*named, _count(r["n"]), _count(r["animals"]), days, rate, ends))
+    return aligned(rows)
+
+
+def _pairs(pairs: list[dict[str, Any]]) -> list[str]:
+    rows = [("species", "and", "deployment", "share", "by chance", "both", "windows", "95 % (other locations)")]
+    for r in pairs:
+        ends = "–" if r["lo"] is None else f"{100 * r['lo']:.2f} to {100 * r['hi']:.2f}"
+        shares = (f"{100 * r['share']:.2f}", f"{100 * r['expected']:.3f}")
+        names = (r["species_a"], r["species_b"], r["deployment"] or "all")
+        rows.append((*names, *shares, _count(r["n_both"]), _count(r["n"]), ends))
+    return aligned(rows)
+
+
+def _agreed(agreement: dict[str, Any]) -> str:
+    if not agreement["computed"]:
+        return f"not computed: {agreement['reason']}"
+    ends = agreement["reason"] or f"95 % {agreement['lo']:.3f} to {agreement['hi']:.3f}"
+    shares = f"alike {agreement['observed']:.3f}, by chance {agreement['expected']:.3f}"
+    return f"kappa {agreement['kappa']:.3f} ({ends}), {shares}, {agreement['n_media']:,} media"
+
+
+def _count(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"

@@ -1,184 +1,161 @@
-"""Visit rates and co-occurrence by species and deployment, and what a package cannot say of individuals and machines."""
+"""How often a species comes to a camera: visits per camera day, by deployment and over all of them."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
+from birdlab.errors import ParameterError, Problem
+from birdlab.field.events import animal_events, used_deployments
 from birdlab.readers.camtrap import Camtrap
-from birdlab.stats import mean_difference
+from birdlab.stats import CONFIDENCE, cluster_variance
 
-DAY_S = 86_400.0
 VISITS = {
-    "species": pl.String, "deployment_id": pl.String, "n": pl.Int64, "animals": pl.Int64, "effort_days": pl.Float64,
-    "rate_per_day": pl.Float64, "lo": pl.Float64, "hi": pl.Float64, "reason": pl.String,
-}  # fmt: skip
-PAIRS = {
-    "species_a": pl.String, "species_b": pl.String, "deployment_id": pl.String, "n_hours": pl.Int64,
-    "hours_a": pl.Int64, "hours_b": pl.Int64, "hours_both": pl.Int64, "share": pl.Float64, "reason": pl.String,
-}  # fmt: skip
-ALL = ""
-NO_EFFORT = "the deployment has no start and end in order"
-NO_INDIVIDUAL = "no observation names an individual (individualID)"
-NO_PAIR = "no picture was labelled both by a person and by a machine (mediaID, classificationMethod)"
+    "species": pl.String,
+    "individual_id": pl.String,  # null but for rates of individuals
+    "deployment_id": pl.String,  # null: all deployments together
+    "n": pl.Int64,  # visits; null where nobody may have looked
+    "animals": pl.Int64,  # sum over visits of the largest group seen at once; null where nobody counted
+    "effort_days": pl.Float64,  # days of 24 h
+    "rate_per_day": pl.Float64,
+    "lo": pl.Float64,  # 95 % for other locations
+    "hi": pl.Float64,
+    "n_clusters": pl.Int64,  # locations
+    "reason": pl.String,  # why a rate or its interval is undefined
+}
+ONE_DEPLOYMENT = "one deployment: nothing can be said about another"
+#: An interval wider than this many times the rate, either way, says nothing and is left out.
+WIDEST = 100
+#: A week, min.
+LONGEST_GAP = 7 * 24 * 60
 
 
-def events_of(camtrap: Camtrap) -> pl.DataFrame:
-    """One row per event and species: deployment_id, event_id, species, start, end, animals.
-
-    Animals only. Of an event that has observations of its own (level ``event``) these count; else those of its pictures,
-    of which the largest count of one picture is taken.
-    """
-    seen = camtrap.observations.filter((pl.col("type") == "animal") & pl.col("species").is_not_null())
-    seen = seen.with_columns(pl.coalesce("event_id", "media_id", "observation_id").alias("event_id"))
-    whole = seen.filter(pl.col("level") == "event").select("deployment_id", "event_id").unique()
-    pictures = seen.filter(pl.col("level") != "event").join(whole, on=["deployment_id", "event_id"], how="anti")
-    keys = ["deployment_id", "event_id", "species"]
-    per_picture = pictures.group_by(*keys, "media_id").agg(
-        pl.col("count").fill_null(1).sum(), pl.col("start").min(), pl.col("end").max()
-    )
-    parts = [
-        seen.filter(pl.col("level") == "event").group_by(keys).agg(
-            pl.col("count").fill_null(1).sum().alias("animals"), pl.col("start").min(), pl.col("end").max()
-        ),
-        per_picture.group_by(keys).agg(pl.col("count").max().alias("animals"), pl.col("start").min(), pl.col("end").max()),
-    ]  # fmt: skip
-    return pl.concat(parts).sort("deployment_id", "start", "species", "event_id")
-
-
-def visits(camtrap: Camtrap, *, gap_min: float = 0.0) -> pl.DataFrame:
-    """Visits per camera day of every species at every deployment, and over all of them.
+def merge_visits(events: pl.DataFrame, *, gap_min: float = 0.0) -> pl.DataFrame:
+    """Events of one species (or individual) at one deployment that follow one another closely, as one visit.
 
     Args:
-        camtrap: package.
-        gap_min: events of one species at one deployment that lie less than this apart are one visit, minutes; 0: every
-            event is a visit.
+        events: from :func:`birdlab.field.events.animal_events`.
+        gap_min: an event that begins less than this after the latest end so far belongs to the visit, min; 0 leaves the
+            events as they are.
 
     Returns:
-        One row per species and deployment, also where the species was never seen (rate 0), and per species over all
-        (deployment empty) with a 95 % interval for new deployments (CR1, t(G-1), cut at 0). Without start and end of a
-        deployment the rate is null, with the reason, and the deployment takes no part in the whole.
+        deployment_id, species, individual_id, start, end, n_events, animals (the most in one event).
     """
-    events = events_of(camtrap)
-    found = {}
-    for (species, place), part in events.group_by("species", "deployment_id"):
-        counted, last = [], -math.inf
-        for start, end, animals in part.sort("start").select("start", "end", "animals").iter_rows():
-            at = start.timestamp() if start is not None else math.inf
-            if counted and at - last < 60 * gap_min:
-                counted[-1] = max(counted[-1], animals)
-            else:
-                counted.append(animals)
-            last = max(last, end.timestamp() if end is not None else at)
-        found[species, place] = (len(counted), sum(counted))
-    effort = effort_days(camtrap)
+    by = ["deployment_id", "species", "individual_id"]
+    ordered = events.sort(*by, "start", "end", maintain_order=True)
+    until = pl.col("end").cum_max().shift(1).over(by)
+    gap = (pl.col("start") - until).dt.total_microseconds() / 60e6
+    new = (gap >= gap_min).fill_null(True) | pl.lit(gap_min == 0)
+    visit = new.cast(pl.Int64).cum_sum().over(by).alias("visit")
+    grouped = ordered.with_columns(visit).group_by(*by, "visit", maintain_order=True)
+    found = grouped.agg(
+        pl.col("start").min(), pl.col("end").max(), pl.len().cast(pl.Int64).alias("n_events"), pl.col("animals").max()
+    )
+    return found.drop("visit")
+
+
+def visits(camtrap: Camtrap, *, gap_min: float = 0.0, individuals: bool = False) -> pl.DataFrame:
+    """Visits per camera day, by species and deployment.
+
+    Args:
+        camtrap: the package.
+        gap_min: see :func:`merge_visits`, min, from 0 to a week.
+        individuals: by individual in place of species; only animals with an id count.
+
+    Returns:
+        Columns of ``VISITS``: per species first all deployments (``deployment_id`` null) with an interval for other
+        locations, then each deployment, with zero where the species was not seen. A rate is null with its reason where
+        effort is not known or nobody may have looked; such a deployment is not among all of them. No row where no animal
+        was seen.
+
+    Raises:
+        ParameterError: a gap that is negative or longer than a week.
+    """
+    if not 0 <= gap_min <= LONGEST_GAP:
+        expected = f"minutes from 0 to {LONGEST_GAP} (a week)"
+        raise ParameterError(Problem("bad_value", f"{gap_min:g}", expected, key="gap"))
+    events, _ = animal_events(camtrap, individuals=individuals)
+    found = merge_visits(events.filter("inside"), gap_min=gap_min)
+    by = ["species", "individual_id"]
+    counted = found.group_by(*by, "deployment_id").agg(
+        pl.len().cast(pl.Int64).alias("n"),
+        pl.when(pl.col("animals").count() > 0).then(pl.col("animals").sum()).alias("animals"),
+    )
+    # A species whose events all lie outside the dates keeps its rows: they are no zeros of nothing.
+    grid = events.select(by).unique().sort(by).join(used_deployments(camtrap), how="cross")
+    each = grid.join(counted, on=[*by, "deployment_id"], how="left", nulls_equal=True, maintain_order="left")
+    known = pl.col("reason").is_null()
+    looked = known | pl.col("n").is_not_null()
+    each = each.with_columns(
+        n=pl.when(looked).then(pl.col("n").fill_null(0)),
+        animals=pl.when(pl.col("n").is_null() & looked).then(0).otherwise(pl.col("animals")),
+    )
+    each = each.with_columns(rate_per_day=pl.when(known).then(pl.col("n") / pl.col("effort_days")))
     rows = []
-    for species in sorted(set(events["species"])):
-        mine = [(place, days, *found.get((species, place), (0, 0))) for place, days in effort.items()]
-        for place, days, n, animals in mine:
-            rate, reason = (n / days, None) if days else (None, NO_EFFORT)
-            rows.append((species, place, n, animals, days, rate, None, None, reason))
-        used = [m for m in mine if m[1]]
-        rows.append(_whole(species, used))
+    for (species, individual), group in each.group_by(by, maintain_order=True):
+        rows.append({"species": species, "individual_id": individual, **_pooled(group.filter(known))})
+        for row in group.sort("deployment_id").iter_rows(named=True):
+            rows.append({k: row.get(k) for k in VISITS} | {"reason": row["reason"] or ONE_DEPLOYMENT})
     return pl.DataFrame(rows, schema=VISITS, orient="row")
 
 
-def _whole(species: str, used: list[tuple[str, float, int, int]]) -> tuple:
-    days = sum(m[1] for m in used)
-    n, animals = sum(m[2] for m in used), sum(m[3] for m in used)
-    if not days:
-        return (species, ALL, n, animals, None, None, None, None, NO_EFFORT)
-    ends = mean_difference([m[2] for m in used], [m[1] for m in used], unit="deployment")
-    lo = None if ends.lo is None else max(0.0, ends.lo)
-    return (species, ALL, n, animals, days, n / days, lo, ends.hi, ends.reason)
+def _pooled(group: pl.DataFrame) -> dict[str, Any]:
+    """One row over the deployments whose effort is known."""
+    places = group.group_by("place", maintain_order=True).agg(pl.col("n").sum(), pl.col("effort_days").sum())
+    n, days = int(group["n"].sum()), float(group["effort_days"].sum())
+    lo, hi, reason = rate_interval(places["n"], places["effort_days"])
+    counted = group["animals"].drop_nulls()
+    return {
+        "deployment_id": None,
+        "n": n,
+        "animals": int(counted.sum()) if len(counted) else None,
+        "effort_days": days,
+        "rate_per_day": n / days if days > 0 else None,
+        "lo": lo,
+        "hi": hi,
+        "n_clusters": places.height,
+        "reason": reason,
+    }
 
 
-def effort_days(camtrap: Camtrap) -> dict[str, float | None]:
-    """Length of every deployment in days; None where it has no start and end in order."""
-    out: dict[str, float | None] = {}
-    for ident, start, end in camtrap.deployments.select("deployment_id", "start", "end").iter_rows():
-        length = (end - start).total_seconds() / DAY_S if start is not None and end is not None else 0.0
-        out[ident] = length if length > 0 else None
-    return out
-
-
-def co_occurrence(camtrap: Camtrap, *, window_h: float = 1.0) -> pl.DataFrame:
-    """Share of hours of effort in which two species were both seen, per deployment and over all.
+def rate_interval(
+    n: npt.ArrayLike, days: npt.ArrayLike, *, unit: str = "location", confidence: float = CONFIDENCE
+) -> tuple[float | None, float | None, str | None]:
+    """Interval of a rate Σn / Σdays for places not visited yet: r · exp(± t(G-1) √v / r), above 0.
 
     Args:
-        camtrap: package.
-        window_h: length of the windows that effort is cut into from the start of each deployment, hours.
+        n: events per place, (G,).
+        days: effort per place, (G,), above 0.
+        unit: what a place is.
+        confidence: coverage, in (0, 1).
 
     Returns:
-        One row per pair of species (alphabetical) and deployment where either was seen, and per pair over all: hours with
-        each and with both, and share = hours with both / hours of effort. Null without effort.
+        lo, hi, reason: no ends for fewer than two places, a rate of 0, rates that do not differ, or an interval that
+        reaches further than a hundredth and a hundred times the rate.
+
+    The variance v is that of :func:`birdlab.stats.cluster_variance` (CR1), carried to the logarithm by the delta method:
+    a rate has no upper end, and its interval must not pass 0.
+
+    >>> lo, hi, _ = rate_interval([4, 6, 5], [10, 10, 10])
+    >>> round(lo, 3), round(hi, 3)
+    (0.304, 0.822)
     """
-    events = events_of(camtrap)
-    starts = dict(camtrap.deployments.select("deployment_id", "start").iter_rows())
-    effort = effort_days(camtrap)
-    hours: dict[str, dict[str, set[int]]] = {}
-    for place, species, start, end in events.select("deployment_id", "species", "start", "end").iter_rows():
-        if effort.get(place) and start is not None:
-            a = (start - starts[place]).total_seconds() / 3600 // window_h
-            b = ((end or start) - starts[place]).total_seconds() / 3600 // window_h
-            hours.setdefault(place, {}).setdefault(species, set()).update(range(int(a), int(b) + 1))
-    names = sorted(set(events["species"]))
-    rows = []
-    for i, a in enumerate(names):
-        for b in names[i + 1 :]:
-            total = [0, 0, 0, 0]
-            for place, days in effort.items():
-                if not days:
-                    continue
-                seen = [hours.get(place, {}).get(s, set()) for s in (a, b)]
-                counts = [math.ceil(days * 24 / window_h), len(seen[0]), len(seen[1]), len(seen[0] & seen[1])]
-                total = [x + y for x, y in zip(total, counts, strict=True)]
-                if seen[0] or seen[1]:
-                    rows.append((a, b, place, *counts, counts[3] / counts[0], None))
-            share = total[3] / total[0] if total[0] else None
-            rows.append((a, b, ALL, *total, share, None if total[0] else NO_EFFORT))
-    return pl.DataFrame(rows, schema=PAIRS, orient="row")
+    from scipy.special import stdtrit
 
-
-def individual_rates(camtrap: Camtrap) -> dict[str, Any]:
-    """Visits per camera day of named individuals, or why there are none.
-
-    Returns:
-        computed, reason, n_observations, and ``rates``: individual → visits per day over all deployments with effort.
-    """
-    seen = camtrap.observations.filter(pl.col("type") == "animal")
-    named = seen.drop_nulls("individual_id")
-    out: dict[str, Any] = {"computed": named.height > 0, "n_observations": seen.height, "n_named": named.height}
-    if not named.height:
-        return out | {"reason": f"{NO_INDIVIDUAL}: 0 of {seen.height:,} observations of animals do", "rates": {}}
-    days = sum(d for d in effort_days(camtrap).values() if d)
-    event = pl.coalesce("event_id", "media_id", "observation_id")
-    counts = named.select("individual_id", event).unique().group_by("individual_id").len().sort("individual_id")
-    rates = {bird: n / days if days else None for bird, n in counts.iter_rows()}
-    return out | {"reason": None if days else NO_EFFORT, "rates": rates}
-
-
-def machine_agreement(camtrap: Camtrap) -> dict[str, Any]:
-    """Agreement of people and machines on pictures that both labelled, or why there is none.
-
-    Returns:
-        computed, reason, n_both (pictures), n_human, n_machine, agreement (same species), kappa (Cohen's; null for
-        constants).
-    """
-    labelled = camtrap.observations.filter(pl.col("media_id").is_not_null())
-    what = pl.coalesce("species", "type").alias("label")
-    by = labelled.group_by("media_id", "method").agg(what.sort().str.join(" + "))
-    both = by.filter(pl.col("method") == "human").join(by.filter(pl.col("method") == "machine"), on="media_id")
-    counts = {m: labelled.filter(pl.col("method") == m)["media_id"].n_unique() for m in ("human", "machine")}
-    out: dict[str, Any] = {"n_both": both.height, "n_human": counts["human"], "n_machine": counts["machine"]}
-    out |= {"computed": both.height > 0, "agreement": None, "kappa": None}
-    if not both.height:
-        told = f"{NO_PAIR}: {counts['human']:,} by people, {counts['machine']:,} by machines, 0 by both"
-        return out | {"reason": told}
-    same = float((both["label"] == both["label_right"]).mean())
-    shares = [dict(both[c].value_counts(normalize=True).iter_rows()) for c in ("label", "label_right")]
-    chance = sum(share * shares[1].get(label, 0.0) for label, share in shares[0].items())
-    kappa = (same - chance) / (1 - chance) if chance < 1 else None
-    return out | {"agreement": same, "kappa": kappa, "reason": None if kappa is not None else "both are constant"}
+    k, effort = np.asarray(n, dtype=np.float64), np.asarray(days, dtype=np.float64)
+    if len(k) < 2:
+        return None, None, f"one {unit}: nothing can be said about another" if len(k) else "effort nowhere known"
+    if not k.sum():
+        return None, None, "never seen where effort is known"
+    v = cluster_variance(k, effort)
+    if not v:
+        return None, None, f"the rate is the same at every {unit}"
+    rate = float(k.sum() / effort.sum())
+    half = float(stdtrit(len(k) - 1, 0.5 + confidence / 2)) * math.sqrt(v) / rate
+    if half > math.log(WIDEST):
+        return None, None, f"{len(k)} {unit}s that differ too much to say anything about another"
+    return rate * math.exp(-half), rate * math.exp(half), None

@@ -60,7 +60,8 @@ def score(args: argparse.Namespace) -> dict[str, Any]:
 def printed(report: dict[str, Any]) -> str:
     """The result as text."""
     total = sum(v["length_s"] for v in report["videos"])
-    lines = [f"{len(report['videos'])} videos of {total:,.0f} s, windows of {report['window_s']:g} s"]
+    videos = "1 video" if len(report["videos"]) == 1 else f"{len(report['videos'])} videos"
+    lines = [f"{videos} of {total:,.0f} s, windows of {report['window_s']:g} s"]
     rows = [("measure", "bird", "behaviour", "value", "95 %", "alike", "by chance", "n")]
     for r in report["agreement"]:
         ends = "–" if r["lo"] is None else f"{r['lo']:.3f} to {r['hi']:.3f}"

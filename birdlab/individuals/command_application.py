@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from birdlab.errors import EXIT_OK, ParameterError, Problem
+from birdlab.individuals.errors import NOTHING, TOO_FEW
 from birdlab.individuals.evaluate import MEASURES, PROTOCOL_NOTES, SUMMARY_KEYS, Evaluated, evaluate, summarise
 from birdlab.individuals.human import NO_FRAMES, human_numbers
 from birdlab.individuals.matching import documented_view
@@ -66,10 +67,28 @@ def _combination(row: dict[str, Any]) -> dict[str, Any]:
     if row["protocol"] == "reference" and "frame_precision" in reasons:
         reasons["frame_precision"] = "the authors' script has no precision of boxes"
     for name in MEASURES:
-        reasons |= {
-            f"{name}.{k}": row[f"{name}_reason"] or "too few rows" for k in SUMMARY_KEYS if row[f"{name}_{k}"] is None
-        }
+        reasons |= {f"{name}.{k}": _why(row, name, k) for k in SUMMARY_KEYS if row[f"{name}_{k}"] is None}
     return out | {"reasons": reasons}
+
+
+def _why(row: dict[str, Any], name: str, key: str) -> str:
+    """Why one number of :func:`birdlab.individuals.errors.error_summary` is null."""
+    n, videos, reason = (row[f"{name}_{k}"] for k in ("n", "n_clusters", "reason"))
+    if n == 0:
+        return NOTHING
+    if key in ("mae_lo", "mae_hi"):
+        return (
+            "one video: nothing can be said about another"
+            if videos < 2
+            else "the mean error is the same in every video"
+        )
+    if key == "r":
+        return str(reason)
+    if key == "r_within":
+        return "too few rows within videos" if n <= videos + 1 else "one side does not vary within videos"
+    if key == "ccc":
+        return TOO_FEW if n < 3 else "both sides are the same constant"
+    return "one row: nothing varies"
 
 
 def _measure(row: dict[str, Any], name: str) -> dict[str, Any]:

@@ -73,7 +73,11 @@ def _consistency(f: float, n: int, k: int, confidence: float) -> tuple[float, fl
 def _agreement(
     squares: tuple[float, float, float], rho: float, n: int, k: int, confidence: float
 ) -> tuple[float, float]:
-    """Satterthwaite's degrees of freedom stand for those of a sum of two mean squares."""
+    """Satterthwaite's degrees of freedom stand for those of a sum of two mean squares.
+
+    They are made for correlations from 0: with a negative one they can be so few that the interval misses the value.
+    """
+    rho = max(0.0, rho)
     row, column, rest = squares
     upper, ratio = 0.5 + confidence / 2, column / rest
     part = n * (1 + (k - 1) * rho) - k * rho

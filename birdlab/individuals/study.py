@@ -15,6 +15,7 @@ from birdlab.individuals.human import human_numbers, runs
 from birdlab.individuals.inputs import section_of
 from birdlab.individuals.lanes import presence_lanes
 from birdlab.individuals.matching import documented_view
+from birdlab.individuals.notices import notices
 from birdlab.individuals.offset import CURVE, Offset, time_offset, tolerance_curve
 from birdlab.individuals.published import published
 from birdlab.individuals.states import is_peck
@@ -102,25 +103,6 @@ def with_others(colony: Colony, view: Colony, found: dict[str, Evaluated]) -> tu
         row |= {"complete": True, "videos": videos, "missing_videos": []}
         summaries.append(pl.DataFrame([told | row], schema=SUMMARY))
     return pl.concat(parts), pl.concat(summaries)
-
-
-def notices(colony: Colony, view: Colony) -> pl.DataFrame:
-    """What the reader remarked, and birds that were only seen by hand or only predicted."""
-    rows = colony.notices.select("code", "message", "n", "file").rows()
-    true = {*view.boxes["individual_id"].drop_nulls(), *view.events["individual_id"].drop_nulls()}
-    named = set(colony.identities["individual_id"].drop_nulls())
-    lone = [
-        v
-        for v in view.videos["video_id"]
-        if view.boxes.filter(pl.col("video_id") == v)["individual_id"].n_unique() == 1
-    ]
-    told = [
-        ("never_predicted", "birds of the truth that no method ever names", sorted(true - named)),
-        ("never_seen", "birds that are predicted and never seen by hand", sorted(named - true)),
-        ("alone", "videos with one bird, which has no pair", lone),
-    ]
-    rows += [(code, f"{text} ({', '.join(v[:8])})", len(v), None) for code, text, v in told if v]
-    return pl.DataFrame(rows, schema=colony.notices.select("code", "message", "n", "file").schema, orient="row")
 
 
 def model_pecks(view: Colony, combination: dict[str, Any]) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 import polars as pl
 
-from birdlab.readers.boris_table import BorisTable, Layout, read_table
+from birdlab.readers.boris_table import Layout, read_table
 from birdlab.readers.files import Notice, notice_table
 
 KINDS = ("point", "state", "bins")
@@ -106,6 +106,3 @@ def video_name(cell: str) -> str:
     if cell.casefold().startswith("player #"):
         cell = cell.partition(":")[2]
     return PurePosixPath(cell.replace("\\", "/").strip()).stem
-
-
-__all__ = ["EVENTS", "KINDS", "MEDIA", "Boris", "BorisTable", "read_boris", "video_name"]

@@ -34,6 +34,8 @@ def binary_events(
         raise DataError(Problem("no_rows", "a header and no row", "a row per bin", file=table.file))
     step = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
     ends = np.append(times[1:], times[-1] + step)
+    if length_s is not None and ends[-1] < length_s < ends[-1] + step:
+        ends[-1] = length_s  # what is left is shorter than a bin: no row comes for it
     _remarks(table, marks, step, notices, known=length_s is not None)
     rows = []
     for j, behaviour in enumerate(names.values()):

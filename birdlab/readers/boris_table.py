@@ -9,12 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from birdlab.errors import DataError, Problem
-from birdlab.readers.csvfile import _decode
+from birdlab.readers.csvfile import decode
 from birdlab.readers.files import at_most
 
-Layout = str  # tabular, aggregated or binary
+Layout = Literal["tabular", "aggregated", "binary"]
 DELIMITERS = "\t,;|"
 #: Names that versions have given to one column, in lower case, "behaviour" written "behavior".
 NAMES = {
@@ -76,24 +77,32 @@ def read_table(path: Path) -> BorisTable:
     except OSError as error:
         why = "no such file" if not path.exists() else error.strerror or str(error)
         raise DataError(Problem("unreadable", why, "an export of BORIS", "check the path", file=source)) from error
-    text, _ = _decode(raw, source)
+    text, _ = decode(raw, source)
     if not text.strip():
         raise DataError(Problem("empty_file", "nothing", "a header and rows", file=source))
-    lines: list[tuple[int, list[str]]] = []
     for delimiter in DELIMITERS:
-        lines = _split(text, delimiter, source)
+        lines, broken = _split(text, delimiter)
         for i, (_, row) in enumerate(lines[:_LOOKED_AT]):
             if layout := _layout(row):
+                if broken:
+                    at, why = broken
+                    remedy = "close the quote, or export again"
+                    raise DataError(Problem("bad_csv", why, "a table of text", remedy, file=source, line=at))
                 return _table(source, layout, lines, i)
-    raise _no_header(source, text, lines)
+    raise _no_header(source, text)
 
 
-def _split(text: str, delimiter: str, source: str) -> list[tuple[int, list[str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+def _split(text: str, delimiter: str) -> tuple[list[tuple[int, list[str]]], tuple[int, str] | None]:
+    """Rows that hold anything, with their lines, as far as they can be read; and where and why they cannot."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows = []
     try:
-        return [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+        for row in reader:
+            if any(cell.strip() for cell in row):
+                rows.append((reader.line_num, row))
     except csv.Error as error:
-        raise DataError(Problem("bad_csv", str(error), "a table of text", file=source, line=reader.line_num)) from error
+        return rows, (reader.line_num, str(error))
+    return rows, None
 
 
 def plain(head: str) -> str:
@@ -104,9 +113,10 @@ def plain(head: str) -> str:
 def _layout(row: Sequence[str]) -> Layout | None:
     heads = [plain(cell) for cell in row]
     has = {name for name, known in NAMES.items() if any(head in known for head in heads)}
-    for layout in ("aggregated", "tabular"):
-        if has.issuperset(NEEDED[layout]):
-            return layout
+    if has.issuperset(NEEDED["aggregated"]):
+        return "aggregated"
+    if has.issuperset(NEEDED["tabular"]):
+        return "tabular"
     # A table of presence begins with the time, and says nothing of behaviours but their names.
     if heads[0] in NAMES["time"] and len(heads) > 1 and not has & {"behaviour", "type", "subject"}:
         return "binary"
@@ -140,7 +150,7 @@ def _table(source: str, layout: Layout, lines: list[tuple[int, list[str]]], at: 
     return BorisTable(source, layout, list(header), places, rows, before)
 
 
-def _no_header(source: str, text: str, lines: Sequence[tuple[int, Sequence[str]]]) -> DataError:
+def _no_header(source: str, text: str) -> DataError:
     heads = text.lstrip().splitlines()[0]
     delimiter = max(DELIMITERS, key=heads.count)
     found = ", ".join(cell.strip().strip('"') for cell in heads.split(delimiter) if cell.strip())[:240]

@@ -59,9 +59,7 @@ _REQUIRED = {
 _OPTIONAL = {
     "deployments": ("deploymentEnd", "locationID", "timestampIssues"),
     "media": ("timestamp", "captureMethod"),
-    "observations": (
-        *("mediaID", "eventID", "eventEnd", "scientificName", "count", "individualID", "classificationMethod"),
-    ),
+    "observations": tuple("mediaID eventID eventEnd scientificName count individualID classificationMethod".split()),
 }
 
 

@@ -46,7 +46,7 @@ def read_rows(path: Path, *, shown: str, only: tuple[str, str] | None = None) ->
     except OSError as error:
         why = "no such file" if not path.exists() else type(error).__name__
         raise DataError(Problem("unreadable", why, "a CSV file", "check the path", file=shown)) from error
-    text, encoding = _decode(raw, shown)
+    text, encoding = decode(raw, shown)
     first = text.lstrip("\n\r").partition("\n")[0].rstrip("\r")
     if not first.strip():
         raise DataError(Problem("empty_file", "nothing", "a header and rows", file=shown))
@@ -93,7 +93,12 @@ def _twice(header: list[str], shown: str, line: int) -> list[Problem]:
     ]
 
 
-def _decode(raw: bytes, shown: str) -> tuple[str, str]:
+def decode(raw: bytes, shown: str) -> tuple[str, str]:
+    """Text and encoding of the bytes of a table; without a byte order mark UTF-8, else Latin-1.
+
+    Raises:
+        DataError: broken UTF-16, a NUL character.
+    """
     encoding = "utf-8"
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         encoding = "utf-16"

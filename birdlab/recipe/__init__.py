@@ -111,8 +111,8 @@ class Recipe(Strict):
             )
         if not self.has_media and self.training is not None:
             raise ValueError("no media to train on; expected images or videos under data.media")
-        if self.tracking is not None and self.tracking.detector not in [m.name for m in self.models if m.weights]:
-            raise ValueError(f"no model with weights called {self.tracking.detector}; expected a detector under models")
+        if self.tracking is not None and self.tracking.detector not in [m.name for m in self.models]:
+            raise ValueError(f"no model called {self.tracking.detector}; expected a detector under models")
         return self
 
     @model_validator(mode="after")

@@ -59,18 +59,25 @@ class ClipClassifier(Strict):
     sha256: str | None = None  #: hash the weights must have
     frames: Annotated[int, Field(ge=1)] = 25  #: tracked frames in a window
     imgsz: Annotated[int, Field(ge=16)] = 224  #: side of the network's input, px
-    mean: list[float] = Field(default_factory=lambda: [0.0, 0.0, 0.0])  #: subtracted per channel (RGB, 0-255 scale)
-    std: list[float] = Field(default_factory=lambda: [255.0, 255.0, 255.0])  #: divided by, per channel
+    pad: Literal["centre", "corner"] = "centre"  #: where the bird lies in the black square it is put into
+    mean: Annotated[list[float], Field(min_length=3, max_length=3)] = Field(default_factory=lambda: [0.0, 0.0, 0.0])
+    #: subtracted per channel (RGB, 0-255 scale)
+    std: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=3, max_length=3)] = Field(
+        default_factory=lambda: [255.0, 255.0, 255.0]
+    )  #: divided by, per channel
+    softmax: Literal["auto", "yes", "no"] = "auto"  #: whether the output needs one to be probabilities
 
 
 class Tracking(Strict):
     """Birds followed through the videos of the study by a detector and a tracker (``01_inference``)."""
 
-    detector: Name  #: one of the study's models, with weights of ultralytics
+    detector: Name  #: one of the study's models, with weights or with predictions made elsewhere
     trackers: Annotated[list[Literal["botsort", "bytetrack"]], Field(min_length=1)] = Field(
         default_factory=lambda: ["bytetrack"]
     )
     conf: Probability = 0.1  #: lowest confidence handed to the tracker
+    buffer: Annotated[int, Field(ge=1)] = 30  #: frames of the study after which a track that is not seen ends
+    fuse_score: bool = True  #: weigh overlap with confidence when boxes are joined; off for birds of a few pixels
     classifiers: list[ClipClassifier] = Field(default_factory=list)
     batch: Annotated[int, Field(ge=1)] = 8  #: windows at a time
 
@@ -78,4 +85,7 @@ class Tracking(Strict):
     def _unique(self) -> Tracking:
         if len(set(self.trackers)) < len(self.trackers):
             raise ValueError("a tracker listed twice; expected each once")
+        names = [c.name for c in self.classifiers]
+        if len(set(names)) < len(names):
+            raise ValueError("two classifiers of one name; expected a name of its own for each")
         return self

@@ -168,17 +168,35 @@ def test_a_flat_box_in_the_authors_rule_covers_nothing(tmp_path: Path) -> None:
 
 def test_intervals_are_over_videos() -> None:
     """The mean error of two videos: the textbook t interval of a ratio of sums, by hand."""
-    found = evaluate(read_colony(REFSET))
+    found, names = evaluate(read_colony(REFSET)), {"tracker": "BoTSORT", "model": "C3D", "identity": "CORVID"}
     key = pl.col("measure").cast(pl.String) == "pecks_per_min"
     sums: dict[str, list[float]] = {}
-    for row in found.numbers.filter(key, tracker="OCSORT", model="C3D", identity="CORVID").to_dicts():
+    for row in found.numbers.filter(key, **names).to_dicts():
         sums.setdefault(row["video_id"], []).append(row["abs_error"])
-    row = found.summary.filter(tracker="OCSORT", model="C3D", identity="CORVID").row(0, named=True)
+    row = found.summary.filter(**names).row(0, named=True)
     assert row["feeding_rate_n_clusters"] == len(sums) == 2
     n = sum(map(len, sums.values()))
     mean = sum(map(sum, sums.values())) / n
     assert row["feeding_rate_mean_abs_error"] == pytest.approx(mean)
     spread = sum((sum(v) - mean * len(v)) ** 2 for v in sums.values())
+    assert spread > 0
     half = stdtrit(1, 0.975) * (2 / (2 - 1) * spread) ** 0.5 / n
     assert row["feeding_rate_mae_hi"] == pytest.approx(mean + half)
     assert row["feeding_rate_mae_lo"] == pytest.approx(max(0.0, mean - half))
+
+
+def test_every_null_of_the_json_has_its_own_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = case_folder(tmp_path, {"video_length": 100, "gt_bbox": [[0, "abcd_1", 0, 0, 9, 9]]})
+    assert main(["score", "application", str(root), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    one = report["combinations"][0]
+    for name in ("feeding_rate", "co_occurrence"):
+        nulls = {f"{name}.{k}" for k, v in one[name].items() if v is None and k != "reason"}
+        assert nulls and nulls == {k for k in one["reasons"] if k.startswith(name)}
+    assert one["reasons"]["feeding_rate.mae_lo"].startswith("one video")
+    assert one["reasons"]["feeding_rate.r"] == "fewer than 3 points"
+    assert one["reasons"]["co_occurrence.mean_abs_error"] == "nothing to compare"
+    assert {"no_box", "alone", "one_video"} <= {n["code"] for n in report["notices"]}
+    assert main(["score", "application", str(REFSET), "--json"]) == 0
+    same = [c for c in json.loads(capsys.readouterr().out)["combinations"] if c["tracker"] == "OCSORT"]
+    assert any(c["reasons"].get("feeding_rate.mae_lo") == "the mean error is the same in every video" for c in same)

@@ -91,5 +91,5 @@ def test_keys_that_cannot_be_used(change: dict, said: str) -> None:
 
 
 def test_tracking_needs_a_detector_of_the_study() -> None:
-    with pytest.raises(ParameterError, match="no model with weights called heron"):
+    with pytest.raises(ParameterError, match="no model called heron"):
         parse_recipe({"name": "x", "data": {"media": [{"videos": "*.mp4"}]}, "tracking": {"detector": "heron"}})
