@@ -107,7 +107,8 @@ def task_table(summary: pl.DataFrame) -> pl.DataFrame:
     note = pl.when(~pl.col("complete")).then(lacks).alias("combination_note")
     columns = [c for c in TASK_COLUMNS if c != "combination"]
     why = [pl.when(pl.col(c).is_null()).then(pl.lit("nothing to count")).alias(f"{c}_reason") for c in columns]
-    return rows.select("combination", note, *columns, *why)
+    ends = [f"{c}_{end}" for c in ("frame_accuracy", "track_accuracy") for end in ("lo", "hi")]
+    return rows.select("combination", note, *columns, *ends, *why)
 
 
 def error_table(summary: pl.DataFrame, measure: str) -> pl.DataFrame:

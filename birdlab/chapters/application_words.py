@@ -74,7 +74,7 @@ def protocol_notes(measure: str) -> list[str]:
 def counted(summary: pl.DataFrame, videos: pl.DataFrame) -> str:
     """Caption of the first table: how much was followed."""
     text = counted_words(summary, videos)
-    return f"{text[0].upper()}{text[1:]}. As documented, and as the authors' script counts (reference)."
+    return f"{text[0].upper()}{text[1:]}. As documented, and as the authors' script counts (reference). Small grey: 95 % for new videos."
 
 
 def task_title(summary: pl.DataFrame) -> str:

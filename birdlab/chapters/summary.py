@@ -162,7 +162,11 @@ def following_numbers(metrics: pl.DataFrame) -> pl.DataFrame:
             "value_lo": best["lo"],
             "value_hi": best["hi"],
         }
-        row |= {"best_reason": "not measured in this run", "value_reason": "not measured in this run"}
+        none = "not measured in this run"
+        row |= {
+            "best_reason": none,
+            "value_reason": none if best["value"] is None else "a mean of birds, not resampled",
+        }
         row |= {"published": _span(printed) if len(printed) > 1 else f"{printed[0]:.3g}" if len(printed) else None}
         rows.append(row | {"published_reason": "no published number stands beside this study"})
     floats = {"value", "value_lo", "value_hi"}

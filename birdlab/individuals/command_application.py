@@ -61,6 +61,9 @@ def as_json(colony: Colony, found: Evaluated, *, protocol: str) -> dict[str, Any
 
 def _combination(row: dict[str, Any]) -> dict[str, Any]:
     out = {k: row[k] for k in ("tracker", "model", "identity", *_FRAMES, *_F1)}
+    for name in ("frame_accuracy", "track_accuracy"):
+        ends = [row[f"{name}_{end}"] for end in ("lo", "hi")]
+        out[f"{name}_ci"] = None if None in ends else ends
     out |= {name: _measure(row, name) for name in MEASURES}
     out |= {k: row[k] for k in ("complete", "missing_videos", "videos")}
     reasons = {k: "nothing to divide by" for k in (*_FRAMES[:3], *_F1[:4]) if row[k] is None}

@@ -15,6 +15,7 @@ import polars as pl
 from birdlab.individuals.budget import count_windows
 from birdlab.individuals.counting import in_view, precision_recall, seconds_with
 from birdlab.individuals.states import is_peck
+from birdlab.stats import new_sessions
 
 #: A visit is right when more than this share of its boxes is.
 MOST = 0.8
@@ -57,17 +58,20 @@ def box_hits(boxes: pl.DataFrame, tracks: pl.DataFrame, pairs: pl.DataFrame, nam
 
 
 def shares(visits: pl.DataFrame) -> dict[str, Any]:
-    """Shares of boxes and of visits that are right, from n and right of every visit."""
-    n, right = int(visits["n"].sum()), int(visits["right"].sum())
-    good = int((visits["right"] / visits["n"] > MOST).sum())
-    return {
-        "n_boxes": n,
-        "n_right": right,
-        "frame_accuracy": right / n if n else None,
-        "n_visits": visits.height,
-        "n_visits_right": good,
-        "track_accuracy": good / visits.height if visits.height else None,
-    }
+    """Shares of boxes and of visits that are right, with 95 % for new videos (logit CR1; ``…_lo``, ``…_hi``).
+
+    Args:
+        visits: video_id, visit_id, n boxes and right ones of every visit.
+    """
+    good = (pl.col("right") / pl.col("n") > MOST).sum()
+    by_video = visits.group_by("video_id").agg(pl.col("n", "right").sum(), pl.len().alias("visits"), good.alias("good"))
+    out: dict[str, Any] = {}
+    for name, k, n in (("frame_accuracy", "right", "n"), ("track_accuracy", "good", "visits")):
+        hits, total = int(by_video[k].sum()), int(by_video[n].sum())
+        ends = new_sessions(by_video[k].to_numpy(), by_video[n].to_numpy(), unit="video")
+        out |= {name: hits / total if total else None, f"{name}_lo": ends.lo, f"{name}_hi": ends.hi}
+        out |= {"n_boxes": total, "n_right": hits} if n == "n" else {"n_visits": total, "n_visits_right": hits}
+    return out
 
 
 def video_numbers(

@@ -22,12 +22,13 @@ SUMMARY_KEYS = (
     *("mae_lo", "mae_hi"),
 )
 _SHARES = ("frame_accuracy", "frame_precision", "track_accuracy")
+_ENDS = tuple(f"{name}_{end}" for name in ("frame_accuracy", "track_accuracy") for end in ("lo", "hi"))
 _F1 = ("feeding_precision", "feeding_recall", "feeding_f1", "feeding_f1_by_video_individual")
 SUMMARY: dict[str, Any] = {
     "protocol": pl.String, "tracker": pl.String, "model": pl.String, "identity": pl.String, "complete": pl.Boolean,
     "videos": pl.List(pl.String), "missing_videos": pl.List(pl.String),
     "n_boxes": pl.Int64, "n_right": pl.Int64, "n_named": pl.Int64, "n_visits": pl.Int64, "n_visits_right": pl.Int64,
-    **dict.fromkeys((*_SHARES, *_F1), pl.Float64), "n_f1": pl.Int64, "note": pl.String,
+    **dict.fromkeys((*_SHARES, *_ENDS, *_F1), pl.Float64), "n_f1": pl.Int64, "note": pl.String,
     **{f"{m}_{k}": pl.Float64 for m in MEASURES for k in SUMMARY_KEYS},
     **{f"{m}_{k}": t for m in MEASURES for k, t in (("n", pl.Int64), ("n_clusters", pl.Int64), ("reason", pl.String))},
 }  # fmt: skip

@@ -209,7 +209,8 @@ def summary_rows(summary: pl.DataFrame) -> list[dict[str, Any]]:
                     else r["n_f1"]
                 )
                 reason = None if r[metric] is not None else "nothing to divide by"
-                rows.append(metric_row(**about, metric=metric, value=r[metric], n=n, reason=reason))
+                ends = {"lo": r.get(f"{metric}_lo"), "hi": r.get(f"{metric}_hi"), "n_clusters": len(r["videos"])}
+                rows.append(metric_row(**about, **ends, metric=metric, value=r[metric], n=n, reason=reason))
         for measure in MEASURES:
             if r[f"{measure}_n"] is None:
                 continue
