@@ -180,3 +180,27 @@ def all_notices(run: Run) -> pl.DataFrame:
     if run.recipe.tracking is None:
         return notices
     return pl.concat([notices, run.table("follow_notices")], how="diagonal_relaxed")
+
+
+#: Windows of tracked birds by behaviour: :func:`named_windows`.
+WINDOW_COLUMNS = {
+    "model": Col("Classifier", kind="text"),
+    "tracker": Col("Tracker", kind="text"),
+    "label": Col("Behaviour", kind="text"),
+    "windows": Col("Windows", digits=0),
+    "share": Col("Share", "%", kind="percent"),
+    "probability": Col("Probability", "mean", digits=2),
+}
+
+
+def named_windows(windows: pl.DataFrame) -> pl.DataFrame:
+    """Windows by classifier, tracker and behaviour: how many, their share, the mean probability of the name given."""
+    keys = ["model", "tracker"]
+    counts = windows.group_by(*keys, "label").agg(pl.len().alias("windows"), pl.col("probability").mean())
+    share = (pl.col("windows") / pl.col("windows").sum().over(keys)).alias("share")
+    return counts.with_columns(share).sort(*keys, "windows", "label", descending=[False, False, True, False])
+
+
+def windows_title(windows: pl.DataFrame) -> str:
+    """How many windows were named."""
+    return f"{count(windows.height, 'window was', 'windows were')} named."

@@ -41,6 +41,7 @@ def check_recipe(path: Path) -> list[Found]:
     for model in recipe.models:
         if model.weights:
             found += caught(lambda model=model: _weights(model, base, root))
+    found += caught(lambda: _clip_networks(recipe, base, root))
     found += check_individuals(recipe, base, root)
     found += check_abstention(recipe, path, base, root)
     found += check_models(recipe, base)
@@ -66,6 +67,15 @@ def _weights(model: Model, base: Path, root: Path) -> Iterable[Found]:
     from birdlab.inference.weights import find_weights
 
     find_weights(model, base, root)
+    return []
+
+
+def _clip_networks(recipe: Recipe, base: Path, root: Path) -> Iterable[Found]:
+    if recipe.tracking and recipe.tracking.classifiers:
+        from birdlab.inference.clip_network import find_clip_weights
+
+        for spec in recipe.tracking.classifiers:
+            find_clip_weights(spec, base, root)
     return []
 
 

@@ -27,7 +27,8 @@ from birdlab.readers.names import index_names
 from birdlab.readers.pixels import read_image
 from birdlab.readers.yolo import read_yolo
 from birdlab.recipe import Media
-from birdlab.recipe.training import Splitting
+from birdlab.recipe.training import Splitting, Training
+from birdlab.training.data import training_data
 from birdlab.training.export import Exported, export_coco, export_yolo, text_file
 from birdlab.training.outlines import filled_iou, joined, outline, rings, signed_area
 from birdlab.training.pictures import Pictures, safe_name
@@ -454,3 +455,17 @@ def test_real_crops_are_split_by_site_and_come_back(real_data, tmp_path):
     truth = study.labels.join(found.select("frame_id").unique(), on="frame_id", how="semi").sort("frame_id", "x", "y")
     for a, b in zip(found["mask_rle"], truth["mask_rle"], strict=True):
         assert (coco.decode(json.loads(a)) == coco.decode(json.loads(b))).all()
+
+
+def test_a_recipe_exports_for_other_tools(study, tmp_path):
+    frames, labels, media = study
+    models = [{"name": "t", "library": "torchvision", "architecture": "fasterrcnn_mobilenet_v3_large_320_fpn"}]
+    section = Training.model_validate({"models": models, "export": ["coco", "yolo-detect"]})
+    splits = split(study)
+    training_data((frames, labels, media), splits, section, tmp_path / "out", categories=["bird", "jay"])
+    written = [json.loads(f.read_text()) for f in sorted((tmp_path / "out" / "coco" / "annotations").glob("*.json"))]
+    assert sum(len(w["images"]) for w in written) == splits.table.height
+    assert (tmp_path / "out" / "yolo-detect" / "data.yaml").is_file()
+    plain = Training.model_validate({"models": models})
+    training_data((frames, labels, media), splits, plain, tmp_path / "none", categories=["bird", "jay"])
+    assert not (tmp_path / "none").exists()
