@@ -93,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     difficulty.set_defaults(work=_score_difficulty)
     _abstention_arguments(kinds.add_parser("abstention", help="does it know when not to answer? RealBirdID-style"))
     _individuals_arguments(kinds)
+    _field_arguments(kinds)
     return parser
 
 
@@ -246,6 +247,8 @@ def _individuals_arguments(kinds: argparse._SubParsersAction) -> None:
     tracking.add_argument("--json", action="store_true", help="print one JSON object")
     tracking.set_defaults(work=_score_tracking)
 
+
+def _field_arguments(kinds: argparse._SubParsersAction) -> None:
     visits = kinds.add_parser("visits", help="visit rates and co-occurrence of a Camtrap DP package")
     visits.add_argument("package", type=Path, metavar="PACKAGE", help="datapackage.json, or its folder")
     visits.add_argument(

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from birdlab.chapters.common import cells_of, number_of, table_of, with_ends
+from birdlab.chapters.common import cells_of, number_of, published, table_of, with_ends  # noqa: F401 (notebooks ask for published here)
 from birdlab.report.table import Col
 
 AREAS = ("ua_a", "ig", "auc_a_species", "auc_a_genus", "auc_ua_genus", "aurc_a_species", "augrc_a_species")
@@ -118,23 +118,6 @@ def beaten(metrics: pl.DataFrame, model: str, models: Sequence[str], *, measure:
             if by.get((pair, f"{measure}_difference_confirmed")) and sign * difference > 0:
                 out.append(other)
     return out
-
-
-def published(metrics: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame | None:
-    """Rows of RealBirdID with the named measures, a row per printed model; None without any."""
-    rows = metrics.filter(
-        pl.col("published").is_not_null()
-        & pl.col("metric").is_in(list(names))
-        & (pl.col("group") == "all")
-        & (pl.col("model") != "")
-    )
-    if rows.is_empty():
-        return None
-    flat = rows.pivot("metric", index=["model"], values="published", aggregate_function="first", maintain_order=True)
-    sources = rows.group_by("model", maintain_order=True).agg(pl.col("source").first())
-    missing = [pl.lit(None, pl.Float64).alias(n) for n in names if n not in flat.columns]
-    flat = flat.join(sources, on="model", how="left", maintain_order="left").with_columns(*missing)
-    return flat.select("model", pl.format("{}, as printed", "source").alias("model_note"), *names)
 
 
 def accuracies(metrics: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:

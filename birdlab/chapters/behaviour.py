@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from birdlab.chapters.common import cells_of, count, num, number_of, pct, table_of, with_ends
+from birdlab.chapters.common import cells_of, count, num, number_of, pct, published, table_of, with_ends  # noqa: F401 (notebooks ask for published here)
 from birdlab.report.show import m
 from birdlab.report.table import Col
 
@@ -72,20 +72,6 @@ def tracks(metrics: pl.DataFrame, trackers: Sequence[str]) -> pl.DataFrame:
     """One row per tracker over all videos."""
     rows = [cells_of(metrics, name, TRACKS, group="tracker") for name in trackers]
     return table_of(rows, ["model", *with_ends(TRACKS)], text=("model",))
-
-
-def published(metrics: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame | None:
-    """Printed rows that have one of the measures; None without any."""
-    rows = metrics.filter(
-        pl.col("published").is_not_null() & pl.col("metric").is_in(list(names)) & (pl.col("model") != "")
-    )
-    if rows.is_empty():
-        return None
-    flat = rows.pivot("metric", index=["model"], values="published", aggregate_function="first", maintain_order=True)
-    sources = rows.group_by("model", maintain_order=True).agg(pl.col("source").first())
-    missing = [pl.lit(None, pl.Float64).alias(n) for n in names if n not in flat.columns]
-    flat = flat.join(sources, on="model", how="left", maintain_order="left").with_columns(*missing)
-    return flat.select("model", pl.format("{}, as printed", "source").alias("model_note"), *names)
 
 
 def best(metrics: pl.DataFrame, names: Sequence[str], measure: str, *, group: str = "all") -> str | None:

@@ -56,6 +56,23 @@ def cells_of(
     return row
 
 
+def published(metrics: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame | None:
+    """Printed rows that have one of the named measures, a row per printed model; None without any."""
+    rows = metrics.filter(
+        pl.col("published").is_not_null()
+        & pl.col("metric").is_in(list(names))
+        & (pl.col("group") == "all")
+        & (pl.col("model") != "")
+    )
+    if rows.is_empty():
+        return None
+    flat = rows.pivot("metric", index=["model"], values="published", aggregate_function="first", maintain_order=True)
+    sources = rows.group_by("model", maintain_order=True).agg(pl.col("source").first())
+    missing = [pl.lit(None, pl.Float64).alias(n) for n in names if n not in flat.columns]
+    flat = flat.join(sources, on="model", how="left", maintain_order="left").with_columns(*missing)
+    return flat.select("model", pl.format("{}, as printed", "source").alias("model_note"), *names)
+
+
 def unit_of(metrics: pl.DataFrame) -> str:
     """What the interval for "a new one" is counted in: ``site`` when every frame has one of at least two sites, else ``session``."""
     found = metrics.filter(pl.col("metric") == "new_sessions_unit")["method"].to_list()

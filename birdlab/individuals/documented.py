@@ -45,16 +45,21 @@ def box_hits(boxes: pl.DataFrame, tracks: pl.DataFrame, pairs: pl.DataFrame, nam
         .filter(pl.col("named") == pl.col("individual_id"))
         .select("video_id", "row", pl.lit(1).alias("hit"))
     )
-    visits = (
+    visits = visits_of(boxes, right)
+    return shares(visits) | {
+        "n_named": (n := named["named"].count()),
+        "frame_precision": int(visits["right"].sum()) / n if n else None,
+    }
+
+
+def visits_of(boxes: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
+    """video_id, visit_id, n boxes and right ones (rows of ``right``: video_id, row, hit) of every visit."""
+    return (
         boxes.select("video_id", "row", "visit_id")
         .join(right, on=["video_id", "row"], how="left")
         .group_by("video_id", "visit_id")
         .agg(pl.len().alias("n"), pl.col("hit").sum().alias("right"))
     )
-    return shares(visits) | {
-        "n_named": (n := named["named"].count()),
-        "frame_precision": int(visits["right"].sum()) / n if n else None,
-    }
 
 
 def shares(visits: pl.DataFrame) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from birdlab.individuals.counting import in_view, seconds_with
-from birdlab.individuals.documented import f1_row, pair_row, rate_row, shares
+from birdlab.individuals.documented import f1_row, pair_row, rate_row, shares, visits_of
 
 FPS, WINDOW = 25, 25
 NOBODY = "unringed"
@@ -51,12 +51,7 @@ def box_hits(boxes: pl.DataFrame, tracks: pl.DataFrame, first: pl.DataFrame, nam
         .filter(pl.col("label") == pl.col("bird"))
         .select("video_id", "row", pl.lit(1).alias("hit"))
     )
-    visits = (
-        rows.join(right, on=["video_id", "row"], how="left")
-        .group_by("video_id", "visit_id")
-        .agg(pl.len().alias("n"), pl.col("hit").sum().alias("right"))
-    )
-    return shares(visits) | {"n_named": None, "frame_precision": None}
+    return shares(visits_of(rows, right)) | {"n_named": None, "frame_precision": None}
 
 
 def video_numbers(
