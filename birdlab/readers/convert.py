@@ -119,6 +119,10 @@ def convert_command(args: argparse.Namespace) -> int:
         DataError: pickles that were refused, all of them, after the others were written.
     """
     path = Path(args.path)
+    if not path.exists():
+        raise DataError(
+            Problem("unreadable", "no such file", "a pickle, or a folder", "check the path", file=str(path))
+        )
     if path.is_dir():
         done = convert_folder(path, force=args.force)
     else:
