@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from birdlab.chapters.common import count, num, pct
+from birdlab.individuals.errors import POOLED, WITHIN
 from birdlab.report.table import Col
 
 KEYS = ("tracker", "model", "identity")
@@ -34,7 +35,8 @@ TASK_COLUMNS = {
 }
 #: Numbers that the authors' script has too, beside the documented ones.
 SCRIPT = ("frame_accuracy", "track_accuracy", "feeding_f1")
-_ERROR = ("mean_abs_error", "median_abs_error", "sd_abs_error", "bias", "loa_lo", "loa_hi", "r", "r_within", "ccc", "n")
+_ERROR = (*POOLED, "n")
+_SCRIPT_ERROR = ("mean_abs_error", "r")
 BUDGET_COLUMNS = {
     "combination": Col("Combination", kind="text"),
     "total": Col("Error", "mean, pecks/min", digits=2),
@@ -73,10 +75,14 @@ def error_columns(measure: str) -> dict[str, Col]:
         "limits": Col("Limits", "Bland–Altman", kind="text"),
         "r": Col("r", better="up", digits=2),
         "r_script": Col("r", "reference", digits=2),
-        "r_within": Col("r", "within video", "up", digits=2),
         "ccc": Col("CCC", "Lin", "up", digits=2),
         "n": Col("n", digits=0),
     }
+
+
+def within_columns(measure: str) -> dict[str, Col]:
+    """How the errors of one measure within video are printed: as pooled, without the authors' script, which has none."""
+    return {k: c for k, c in error_columns(measure).items() if not k.endswith("_script")}
 
 
 def named(combination: dict[str, Any]) -> str:
@@ -107,16 +113,17 @@ def task_table(summary: pl.DataFrame) -> pl.DataFrame:
     note = pl.when(~pl.col("complete")).then(lacks).alias("combination_note")
     columns = [c for c in TASK_COLUMNS if c != "combination"]
     why = [pl.when(pl.col(c).is_null()).then(pl.lit("nothing to count")).alias(f"{c}_reason") for c in columns]
-    ends = [f"{c}_{end}" for c in ("frame_accuracy", "track_accuracy") for end in ("lo", "hi")]
+    ends = [f"{c}_{end}" for c in SCRIPT for end in ("lo", "hi")]
     return rows.select("combination", note, *columns, *ends, *why)
 
 
-def error_table(summary: pl.DataFrame, measure: str) -> pl.DataFrame:
+def error_table(summary: pl.DataFrame, measure: str, *, within: bool = False) -> pl.DataFrame:
     """Errors of one biological number as documented, beside the authors' script: combinations, people and baselines.
 
     Args:
         summary: table ``application_summary``, people and baselines among it.
         measure: ``feeding_rate`` or ``co_occurrence``.
+        within: within video instead of pooled; the authors' script has no such numbers.
 
     Returns:
         Rows of combinations from the smallest mean error up, people and baselines below them; ``…_script``: the
@@ -129,34 +136,42 @@ def error_table(summary: pl.DataFrame, measure: str) -> pl.DataFrame:
         "_other", f"{measure}_mean_abs_error", nulls_last=True, maintain_order=True
     )
     rows = [
-        _error_row(row, script.get(row["combination"]), measure)
+        _error_row(row, measure, within=within)
+        | ({} if within else _script_row(script.get(row["combination"]), measure))
         for row in mine.to_dicts()
         if row["tracker"] or row[f"{measure}_n"] is not None
     ]
-    numbers = (*_ERROR, "mean_abs_error_script", "r_script")
+    numbers = _ERROR if within else (*_ERROR, *(f"{k}_script" for k in _SCRIPT_ERROR))
     text = {"combination", "combination_note", "slice", "limits"}
-    columns = [
-        *("combination", "combination_note", "slice", *numbers, "limits", "mean_abs_error_lo", "mean_abs_error_hi"),
-        *(f"{k}_reason" for k in (*numbers, "limits")),
-    ]
+    ends = () if within else ("mean_abs_error_lo", "mean_abs_error_hi")
+    columns = ["combination", "combination_note", "slice", *numbers, "limits", *ends]
+    columns += [f"{k}_reason" for k in (*numbers, "limits")]
     dtypes = {c: pl.String if c in text or c.endswith("_reason") else pl.Float64 for c in columns}
     return pl.DataFrame([{c: r.get(c) for c in columns} for r in rows], schema=dtypes)
 
 
-def _error_row(row: dict[str, Any], script: dict[str, Any] | None, measure: str) -> dict[str, Any]:
-    here = {k: row.get(f"{measure}_{k}") for k in _ERROR}
+def _error_row(row: dict[str, Any], measure: str, *, within: bool) -> dict[str, Any]:
+    names = dict(zip(POOLED, WITHIN if within else POOLED, strict=True)) | {"n": "n"}
+    here = {k: row.get(f"{measure}_{name}") for k, name in names.items()}
     lacks = None if row["complete"] else f"without {', '.join(row['missing_videos'])}"
     out = {"combination": row["combination"], "combination_note": lacks or row["note"], **here}
     out["slice"] = "combination" if row["tracker"] else row["combination"]
     out |= {"mean_abs_error_lo": row.get(f"{measure}_mae_lo"), "mean_abs_error_hi": row.get(f"{measure}_mae_hi")}
-    for key in ("mean_abs_error", "r"):
+    if here["loa_lo"] is not None and here["loa_hi"] is not None:
+        digits = 2 if measure == RATE else 3
+        text = f"{here['loa_lo']:.{digits}f} to {here['loa_hi']:.{digits}f}".replace("-", "−")
+        out["limits"] = text.replace(" ", "\u00a0")
+    why = "nothing varies within video, or too few rows" if within else "fewer than 3 points, or a constant"
+    why = (None if within else row.get(f"{measure}_reason")) or why
+    return out | {f"{k}_reason": why for k in (*_ERROR, "limits") if out.get(k) is None}
+
+
+def _script_row(script: dict[str, Any] | None, measure: str) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key in _SCRIPT_ERROR:
         out[f"{key}_script"] = script[f"{measure}_{key}"] if script else None
         out[f"{key}_script_reason"] = script[f"{measure}_reason"] if script else "not in the authors' script"
-    if here["loa_lo"] is not None and here["loa_hi"] is not None:
-        text = f"{here['loa_lo']:.2f} to {here['loa_hi']:.2f}".replace("-", "−")
-        out["limits"] = text.replace(" ", "\u00a0")
-    why = row.get(f"{measure}_reason") or "fewer than 3 points, or a constant"
-    return out | {f"{k}_reason": why for k in (*_ERROR, "limits") if out.get(k) is None}
+    return out
 
 
 def rates_frame(numbers: pl.DataFrame, shown: Sequence[str], *, measure: str = RATE) -> pl.DataFrame:

@@ -102,6 +102,24 @@ def error_title(summary: pl.DataFrame, measure: str) -> str:
     return f"{text} {_UNIT[measure]}{person}.".replace("Who is seen with whom are", "Who is seen with whom is")
 
 
+WITHIN_CAPTION = (
+    "Mean, median, SD and bias: of each video, averaged over videos, all of the same weight. Limits: that bias ± 1.96 SD of "
+    "the differences within videos. r, CCC: both sides minus the mean of their video."
+)
+
+
+def within_title(summary: pl.DataFrame, measure: str) -> str:
+    """Pearson's r of the combination with the smallest error, pooled and within video."""
+    rows = with_names(summary.filter((pl.col("protocol") == "documented") & (pl.col("tracker") != "")))
+    rows = rows.filter("complete").drop_nulls([f"{measure}_r", f"{measure}_r_within"])
+    rows = rows.sort(f"{measure}_mean_abs_error")
+    if rows.is_empty():
+        return f"{_WHAT[measure].capitalize()} within video: too little varies for a correlation."
+    first = rows.row(0, named=True)
+    pooled, own = (num(first[f"{measure}_{k}"]) for k in ("r", "r_within"))
+    return f"{_WHAT[measure].capitalize()} of {first['combination']}: r is {pooled} over all and {own} within video."
+
+
 def rates_alt(rates: pl.DataFrame) -> str:
     """True and predicted mean of each combination in words."""
     told = [

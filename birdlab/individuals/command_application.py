@@ -61,7 +61,7 @@ def as_json(colony: Colony, found: Evaluated, *, protocol: str) -> dict[str, Any
 
 def _combination(row: dict[str, Any]) -> dict[str, Any]:
     out = {k: row[k] for k in ("tracker", "model", "identity", *_FRAMES, *_F1)}
-    for name in ("frame_accuracy", "track_accuracy"):
+    for name in ("frame_accuracy", "track_accuracy", "feeding_f1", "feeding_f1_by_video_individual"):
         ends = [row[f"{name}_{end}"] for end in ("lo", "hi")]
         out[f"{name}_ci"] = None if None in ends else ends
     out |= {name: _measure(row, name) for name in MEASURES}
@@ -69,6 +69,7 @@ def _combination(row: dict[str, Any]) -> dict[str, Any]:
     reasons = {k: "nothing to divide by" for k in (*_FRAMES[:3], *_F1[:4]) if row[k] is None}
     if row["protocol"] == "reference" and "frame_precision" in reasons:
         reasons["frame_precision"] = "the authors' script has no precision of boxes"
+    reasons |= {f"{k}_ci": row[f"{k}_no_ends"] for k in _F1[2:4] if row[f"{k}_no_ends"]}
     for name in MEASURES:
         reasons |= {f"{name}.{k}": _why(row, name, k) for k in SUMMARY_KEYS if row[f"{name}_{k}"] is None}
     return out | {"reasons": reasons}
@@ -87,8 +88,9 @@ def _why(row: dict[str, Any], name: str, key: str) -> str:
         )
     if key == "r":
         return str(reason)
-    if key == "r_within":
-        return "too few rows within videos" if n <= videos + 1 else "one side does not vary within videos"
+    if key.endswith("_within"):
+        correlated = key in ("r_within", "ccc_within")
+        return "too few rows within videos" if n <= videos + correlated else "one side does not vary within videos"
     if key == "ccc":
         return TOO_FEW if n < 3 else "both sides are the same constant"
     return "one row: nothing varies"

@@ -14,7 +14,7 @@ import polars as pl
 from birdlab.errors import EXIT_OK, DataError, ParameterError, Problem
 from birdlab.individuals.command_actions import aligned
 from birdlab.individuals.keypoints import MISSED, NOT_PLACED, PIXELS, SHARES, keypoint_scores, score_intervals
-from birdlab.individuals.oks import NO_BIRD, UNDEFINED, oks_average_precision, sigma_list
+from birdlab.individuals.oks import oks_numbers, sigma_list
 from birdlab.individuals.poses import keypoint_table
 
 if TYPE_CHECKING:
@@ -99,10 +99,13 @@ def _model(name: str, truth: Poses, found: Poses, sigmas: Sequence[float]) -> di
         intervals[key] = None if at.lo is None or at.hi is None else [at.lo, at.hi]
         if intervals[key] is None:
             reasons[f"intervals.{key}"] = at.reason or _NO_INTERVAL
-    oks = oks_average_precision(truth, found, sigmas)
-    for key, value in oks.items():
-        if value is None:
-            reasons[f"oks.{key}"] = UNDEFINED if key.endswith(("medium", "large")) else NO_BIRD
+    oks: dict[str, Any] = {}
+    for row in oks_numbers(truth, found, sigmas):
+        key = row["measure"]
+        oks[key] = row["value"]
+        intervals[f"oks_{key}"] = None if row["lo"] is None else [row["lo"], row["hi"]]
+        if row["reason"]:
+            reasons[f"oks.{key}" if row["value"] is None else f"intervals.oks_{key}"] = row["reason"]
     return {
         "name": name,
         **_plain(scores),

@@ -6,29 +6,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from birdlab import schemas
 from birdlab.individuals import documented, reference
-from birdlab.individuals.errors import NOTHING, error_summary
+from birdlab.individuals.errors import NOTHING, POOLED, WITHIN, error_summary
+from birdlab.individuals.jackknife import leave_one_out
 from birdlab.individuals.matching import documented_view, first_overlapping, match_boxes
 
 if TYPE_CHECKING:
     from birdlab.readers.chirp import Colony
 
 MEASURES = {"feeding_rate": "pecks_per_min", "co_occurrence": "co_occurrence_frac"}
-SUMMARY_KEYS = (
-    *("mean_abs_error", "median_abs_error", "sd_abs_error", "bias", "loa_lo", "loa_hi", "r", "ccc", "r_within"),
-    *("mae_lo", "mae_hi"),
-)
+SUMMARY_KEYS = (*POOLED, *WITHIN, "mae_lo", "mae_hi")
 _SHARES = ("frame_accuracy", "frame_precision", "track_accuracy")
-_ENDS = tuple(f"{name}_{end}" for name in ("frame_accuracy", "track_accuracy") for end in ("lo", "hi"))
-_F1 = ("feeding_precision", "feeding_recall", "feeding_f1", "feeding_f1_by_video_individual")
+_BOUNDED, _F1_MEANS = ("frame_accuracy", "track_accuracy"), ("feeding_f1", "feeding_f1_by_video_individual")
+_ENDS = tuple(f"{name}_{end}" for name in (*_BOUNDED, *_F1_MEANS) for end in ("lo", "hi"))
+_F1 = ("feeding_precision", "feeding_recall", *_F1_MEANS)
 SUMMARY: dict[str, Any] = {
     "protocol": pl.String, "tracker": pl.String, "model": pl.String, "identity": pl.String, "complete": pl.Boolean,
     "videos": pl.List(pl.String), "missing_videos": pl.List(pl.String),
     "n_boxes": pl.Int64, "n_right": pl.Int64, "n_named": pl.Int64, "n_visits": pl.Int64, "n_visits_right": pl.Int64,
     **dict.fromkeys((*_SHARES, *_ENDS, *_F1), pl.Float64), "n_f1": pl.Int64, "note": pl.String,
+    **{f"{name}_no_ends": pl.String for name in _F1_MEANS},
     **{f"{m}_{k}": pl.Float64 for m in MEASURES for k in SUMMARY_KEYS},
     **{f"{m}_{k}": t for m in MEASURES for k, t in (("n", pl.Int64), ("n_clusters", pl.Int64), ("reason", pl.String))},
 }  # fmt: skip
@@ -116,8 +117,9 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
     by_row = bool(rows) and rows[0]["protocol"] == "reference"
     for name in ("precision", "recall"):
         out[f"feeding_{name}"] = _mean(f1, name, by_row=by_row)
-    out["feeding_f1"] = _mean(f1, "predicted", by_row=by_row)
-    out["feeding_f1_by_video_individual"] = _mean(f1, "predicted", by_row=True)
+    for name, by in zip(_F1_MEANS, (by_row, True), strict=True):
+        out[name] = _mean(f1, "predicted", by_row=by)
+        out[f"{name}_lo"], out[f"{name}_hi"], out[f"{name}_no_ends"] = _f1_ends(f1, by_row=by)
     out["n_f1"] = sum(r["predicted"] is not None for r in f1)
     return out
 
@@ -130,6 +132,19 @@ def _mean(rows: list[dict[str, Any]], key: str, *, by_row: bool) -> float | None
             values.setdefault(str(i) if by_row else row["subject"][0], []).append(row[key])
     means = [sum(v) / len(v) for v in values.values()]
     return sum(means) / len(means) if means else None
+
+
+def _f1_ends(rows: list[dict[str, Any]], *, by_row: bool) -> tuple[float | None, float | None, str | None]:
+    """95 % interval of the mean F1, one video left out at a time, cut at 0 and 1; or why there is none."""
+    scored = [r for r in rows if r["predicted"] is not None]
+    videos = list(dict.fromkeys(r["video_id"] for r in scored))
+
+    def without(used: np.ndarray) -> float | None:
+        kept = {videos[i] for i in used}
+        return _mean([r for r in scored if r["video_id"] in kept], "predicted", by_row=by_row)
+
+    lo, hi, reason = leave_one_out(without, len(videos))
+    return (None if lo is None else max(0.0, lo)), (None if hi is None else min(1.0, hi)), reason
 
 
 class _Tables:

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 #: What a reader remarks: counted, named and shown.
 NOTICES = {"code": pl.String, "message": pl.String, "n": pl.Int64, "file": pl.String}
-OKS = {"model": pl.String, "measure": pl.String, "value": pl.Float64, "n": pl.Int64, "reason": pl.String}
+OKS = {
+    "model": pl.String, "measure": pl.String, **dict.fromkeys(("value", "lo", "hi"), pl.Float64), "n": pl.Int64,
+    "n_clusters": pl.Int32, "reason": pl.String,
+}  # fmt: skip
 
 
 def build(run: Run) -> dict[str, pl.DataFrame]:
@@ -81,7 +84,7 @@ def _clips(run: Run, actions: Actions) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _points(run: Run, keypoints: Keypoints) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    from birdlab.individuals.oks import NO_BIRD, UNDEFINED, oks_average_precision, sigma_list
+    from birdlab.individuals.oks import oks_numbers, sigma_list
     from birdlab.individuals.poses import keypoint_table
     from birdlab.readers.coco_keypoints import read_truth
     from birdlab.readers.pose_files import read_poses
@@ -98,12 +101,10 @@ def _points(run: Run, keypoints: Keypoints) -> tuple[pl.DataFrame, pl.DataFrame,
         table, told = keypoint_table(truth, found, model=model, sigmas=sigmas)
         tables.append(table)
         notices += told
-        for measure, value in oks_average_precision(truth, found, sigmas).items():
-            why = None if value is not None else UNDEFINED if measure.endswith(("medium", "large")) else NO_BIRD
-            rows.append((model, measure, value, len(truth.instances), why))
+        rows += [{"model": model, "n": len(truth.instances), **row} for row in oks_numbers(truth, found, sigmas)]
     if problems:
         raise DataError(problems)
-    return pl.concat(tables), pl.DataFrame(rows, schema=OKS, orient="row"), _told(notices)
+    return pl.concat(tables), pl.DataFrame(rows, schema=OKS), _told(notices)
 
 
 def _told(notices: list[Notice]) -> pl.DataFrame:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from birdlab.individuals.oks import NO_VIDEO
 from birdlab.metrics import metric_row
 from birdlab.stats import NEW, Interval, mean_difference, new_sessions
 
@@ -15,7 +16,6 @@ PIXELS = (5.0, 10.0)
 SHARES = (0.05, 0.1)
 MISSED = "no keypoint that can be seen"
 NOT_PLACED = "no keypoint was placed"
-NO_VIDEO = "pictures without a video: no interval"
 CURVE_PX = 30
 #: Errors in px: share of the keypoints that lie below; None is the mean.
 ERRORS: dict[str, float | None] = {"mean_px": None, "median_px": 0.5, "p95_px": 0.95}
@@ -62,7 +62,7 @@ def keypoint_rows(points: pl.DataFrame, oks: pl.DataFrame) -> list[dict[str, Any
 
     Args:
         points: table ``keypoints``.
-        oks: model, measure, value, reason of :func:`birdlab.individuals.oks.oks_average_precision`.
+        oks: table ``keypoint_oks``: model and :func:`birdlab.individuals.oks.oks_numbers`.
     """
     rows = []
     for (model,), part in points.group_by("model", maintain_order=True):
@@ -71,8 +71,9 @@ def keypoint_rows(points: pl.DataFrame, oks: pl.DataFrame) -> list[dict[str, Any
             for (level,), of in part.drop_nulls(column).group_by(column, maintain_order=True):
                 rows += _rows(of, {"model": model, "group": group, "level": level}, intervals=False)
     for row in oks.to_dicts():
-        about = {"model": row["model"], "metric": f"oks_{row['measure']}", "n": row["n"]}
-        rows.append(metric_row(**about, value=row["value"], reason=row["reason"], method="pycocotools, own sigmas"))
+        about = {k: row[k] for k in ("model", "value", "lo", "hi", "n", "n_clusters", "reason")}
+        how = "pycocotools, own sigmas; new videos, jackknife"
+        rows.append(metric_row(**about, metric=f"oks_{row['measure']}", method=how))
     return rows
 
 

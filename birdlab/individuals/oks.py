@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from birdlab.individuals.jackknife import leave_one_out
+from birdlab.stats import NEW, Interval
 
 if TYPE_CHECKING:
     from birdlab.readers.coco_keypoints import Instance, Poses
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
 MEASURES = ("ap", "ap50", "ap75", "ap_medium", "ap_large", "ar", "ar50", "ar75", "ar_medium", "ar_large")
 UNDEFINED = "no bird of that size with a keypoint by hand"
 NO_BIRD = "no bird with a keypoint by hand"
+NO_VIDEO = "pictures without a video: no interval"
 #: Where points that were not placed are put: like nothing at all.
 FAR = -1e6
 
@@ -76,6 +81,53 @@ def oks_average_precision(truth: Poses, found: Poses, sigmas: Sequence[float]) -
         every picture the 20 predicted birds with the highest scores count. Coordinates count whatever their v is, as
         pycocotools does it; a point that was not placed at all (NaN) is worth nothing.
     """
+    return _summary(_matched(truth, found, sigmas), None)
+
+
+def oks_intervals(truth: Poses, found: Poses, sigmas: Sequence[float]) -> dict[str, Interval]:
+    """95 % intervals for new videos of :func:`oks_average_precision`, one video left out at a time, cut at 0 and 1.
+
+    Returns:
+        One per measure; no ends and the reason where there are fewer than two videos, a picture names none, a measure is
+        undefined without one of the videos, or all of them give the same.
+    """
+    home_of = [picture["video"] for picture in truth.images.values()]
+    if None in home_of or not home_of:
+        return dict.fromkeys(MEASURES, Interval(None, None, NEW, 0, NO_VIDEO if home_of else NO_BIRD))
+    videos = sorted(set(home_of))
+    home = np.array([videos.index(v) for v in home_of])
+    run = _matched(truth, found, sigmas)
+    parts = [_summary(run, home != i) for i in range(len(videos))] + [_summary(run, None)]
+
+    def value(measure: str, used: np.ndarray) -> float | None:
+        out = set(range(len(videos))) - set(used.tolist())
+        return parts[out.pop() if out else len(videos)][measure]
+
+    ends: dict[str, Interval] = {}
+    for measure in MEASURES:
+        lo, hi, reason = leave_one_out(lambda used, m=measure: value(m, used), len(videos))
+        cut = [None if x is None else min(max(x, 0.0), 1.0) for x in (lo, hi)]
+        ends[measure] = Interval(cut[0], cut[1], NEW, len(videos), reason)
+    return ends
+
+
+def oks_numbers(truth: Poses, found: Poses, sigmas: Sequence[float]) -> list[dict[str, Any]]:
+    """measure, value, lo, hi, n_clusters, reason of every measure: why it is null, or why it has no interval."""
+    ends, rows = oks_intervals(truth, found, sigmas), []
+    for measure, value in oks_average_precision(truth, found, sigmas).items():
+        at = ends[measure]
+        undefined = UNDEFINED if measure.endswith(("medium", "large")) else NO_BIRD
+        here = (
+            {"lo": at.lo, "hi": at.hi, "reason": at.reason}
+            if value is not None
+            else {"lo": None, "hi": None, "reason": undefined}
+        )
+        rows.append({"measure": measure, "value": value, **here, "n_clusters": at.n_clusters})
+    return rows
+
+
+def _matched(truth: Poses, found: Poses, sigmas: Sequence[float]) -> Any:
+    """pycocotools' evaluation after its matching, not yet summed over pictures."""
     from pycocotools.coco import COCO
     from pycocotools.cocoeval import COCOeval
 
@@ -101,7 +153,17 @@ def oks_average_precision(truth: Poses, found: Poses, sigmas: Sequence[float]) -
         run = COCOeval(known, guessed, "keypoints")
         run.params.kpt_oks_sigmas = np.asarray(sigmas, dtype=float)
         run.evaluate()
-        run.accumulate()
+    return run
+
+
+def _summary(run: Any, kept: np.ndarray | None) -> dict[str, float | None]:
+    """Measures over all pictures, or over those that are kept, (n,) bool in their order."""
+    params = copy.deepcopy(run.params)
+    if kept is not None:
+        # accumulate() finds a picture by its place: one left out keeps its place under a number that no picture has.
+        params.imgIds = [i if k else -1 for i, k in zip(params.imgIds, kept, strict=True)]
+    with contextlib.redirect_stdout(io.StringIO()):
+        run.accumulate(params)
         run.summarize()
     return {k: None if v < 0 else float(v) for k, v in zip(MEASURES, run.stats, strict=True)}
 

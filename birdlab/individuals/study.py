@@ -10,6 +10,7 @@ import polars as pl
 from birdlab.individuals.across import task_against_biology
 from birdlab.individuals.baselines import everyone_always_present, everyone_mean_rate, random_identity
 from birdlab.individuals.budget import error_budget
+from birdlab.individuals.errors import POOLED, WITHIN
 from birdlab.individuals.evaluate import MEASURES, SUMMARY, Evaluated, evaluate, summarise
 from birdlab.individuals.human import human_numbers, runs
 from birdlab.individuals.inputs import section_of
@@ -208,14 +209,14 @@ def summary_rows(summary: pl.DataFrame) -> list[dict[str, Any]]:
                     if metric.startswith("track")
                     else r["n_f1"]
                 )
-                reason = None if r[metric] is not None else "nothing to divide by"
+                reason = r.get(f"{metric}_no_ends") if r[metric] is not None else "nothing to divide by"
                 ends = {"lo": r.get(f"{metric}_lo"), "hi": r.get(f"{metric}_hi"), "n_clusters": len(r["videos"])}
                 rows.append(metric_row(**about, **ends, metric=metric, value=r[metric], n=n, reason=reason))
         for measure in MEASURES:
             if r[f"{measure}_n"] is None:
                 continue
             at = about | {"n": r[f"{measure}_n"], "n_clusters": r[f"{measure}_n_clusters"]}
-            for key in ("mean_abs_error", "median_abs_error", "sd_abs_error", "bias", "r", "r_within", "ccc"):
+            for key in (*POOLED, *WITHIN):
                 value = r[f"{measure}_{key}"]
                 ends = {"lo": r[f"{measure}_mae_lo"], "hi": r[f"{measure}_mae_hi"]} if key == "mean_abs_error" else {}
                 reason = None if value is not None else r[f"{measure}_reason"] or "too few rows"
