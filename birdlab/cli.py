@@ -265,10 +265,9 @@ def _field_arguments(kinds: argparse._SubParsersAction) -> None:
     agreement.add_argument("first", type=Path, metavar="FIRST", help="tabular, aggregated or binary export of BORIS")
     agreement.add_argument("second", type=Path, metavar="SECOND", help="the same by another observer")
     agreement.add_argument("--window", type=float, default=1.0, metavar="S", help="windows of kappa, s (default 1)")
-    agreement.add_argument(
-        "--length", type=float, metavar="S", help="length of the video, where the exports do not say"
-    )
+    agreement.add_argument("--length", type=float, metavar="S", help="length of the video, where no export says")
     agreement.add_argument("--video", metavar="NAME", help="name of the video, where the exports do not say")
+    agreement.add_argument("--subject", metavar="BIRD", help="bird of binary tables whose name does not end in it")
     agreement.add_argument("--json", action="store_true", help="print one JSON object")
     agreement.set_defaults(work=_score_agreement)
 

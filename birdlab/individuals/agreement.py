@@ -32,6 +32,7 @@ AGREEMENT = {
     "expected": pl.Float64,  # the share that chance would give
     "reason": pl.String,
 }
+NOBODY = "no focal subject"
 CONSTANT = "both observers code all windows alike and the same: chance agreement is 1"
 NO_CELL = "neither observer codes anything"
 BINS = "a binary table says where events are and not how many: no rate"
@@ -95,6 +96,27 @@ def both_coded(a: Boris, b: Boris) -> tuple[dict[str, float], pl.DataFrame]:
     lone = sorted(set(parts[0]) ^ set(parts[1]))
     text = f"videos that only one of the two coded: left out: {', '.join(lone[:5])}"
     return lengths, notice_table([Notice("one_observer", text, len(lone))] if lone else [])
+
+
+def one_sided(events_a: pl.DataFrame, events_b: pl.DataFrame, lengths: Mapping[str, float]) -> list[Notice]:
+    """Birds and behaviours of the common videos that only one of the two coded; they count against agreement.
+
+    Args:
+        events_a, events_b, lengths: as for :func:`agreement`.
+
+    Returns:
+        A notice of birds and one of behaviours, each with their names; none where both coded the same ones.
+    """
+    sides = [events.filter(pl.col("video_id").is_in(list(lengths))) for events in (events_a, events_b)]
+    out = []
+    for code, column, what in (("one_sided_birds", "individual_id", "birds"), ("one_sided", "behaviour", "behaviours")):
+        first, second = (set(side[column].fill_null(NOBODY)) for side in sides)
+        if lone := sorted(first ^ second):
+            parts = [("the first", sorted(first - second)), ("the second", sorted(second - first))]
+            told = "; ".join(f"{who}: {', '.join(names[:5])}" for who, names in parts if names)
+            text = f"{what} that only one of the two coded, or the other named otherwise: no agreement on them ({told})"
+            out.append(Notice(code, text, len(lone)))
+    return out
 
 
 def agreement(

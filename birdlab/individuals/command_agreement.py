@@ -16,7 +16,7 @@ def score_command(args: argparse.Namespace) -> int:
 
     Args:
         args: first and second (exports of BORIS), window (s), length (s, where the exports do not tell it), video (where
-            they name none or name it differently), json.
+            they name none or name it differently), subject (bird of binary tables), json.
 
     Raises:
         DataError: an export cannot be read, no video is in both; the problems of both files (exit 3).
@@ -30,8 +30,9 @@ def score_command(args: argparse.Namespace) -> int:
 
 def score(args: argparse.Namespace) -> dict[str, Any]:
     """Everything that ``--json`` prints, as plain JSON types; see :func:`score_command`."""
-    from birdlab.individuals.agreement import agreement, both_coded
+    from birdlab.individuals.agreement import agreement, both_coded, one_sided
     from birdlab.readers.boris import read_boris
+    from birdlab.readers.files import notice_table
 
     for name in ("window", "length"):
         value = getattr(args, name)
@@ -40,14 +41,15 @@ def score(args: argparse.Namespace) -> dict[str, Any]:
     read, problems = [], []
     for path in (args.first, args.second):
         try:
-            read.append(read_boris(path, length_s=args.length, video=args.video))
+            read.append(read_boris(path, length_s=args.length, video=args.video, subject=args.subject))
         except BirdlabError as error:
             problems += error.problems
     if problems:
         raise DataError(problems)
     lengths, lone = both_coded(*read)
     table = agreement(read[0].events, read[1].events, lengths, window_s=args.window)
-    notices = [row for t in (read[0].notices, read[1].notices, lone) for row in t.to_dicts()]
+    sides = notice_table(one_sided(read[0].events, read[1].events, lengths))
+    notices = [row for t in (read[0].notices, read[1].notices, lone, sides) for row in t.to_dicts()]
     return {
         "files": [str(args.first), str(args.second)],
         "window_s": args.window,

@@ -190,7 +190,7 @@ def test_only_common_videos_are_compared(tmp_path):
 def test_command(tmp_path, capsys):
     a = export(tmp_path, "a.tsv", "n1.mp4\tLEN\t25\tx\tpeck\t\tPOINT\t1\t1", "n1.mp4\tLEN\t25\tx\tsit\t\tSTATE\t2\t4")
     b = export(tmp_path, "b.tsv", "n1.mp4\tLEN\t25\tx\tpeck\t\tPOINT\t1.5\t1.5")
-    args = argparse.Namespace(first=a, second=b, window=1.0, length=None, video=None, json=True)
+    args = argparse.Namespace(first=a, second=b, window=1.0, length=None, video=None, subject=None, json=True)
     assert score_command(args) == 0
     report = json.loads(capsys.readouterr().out)
     assert [r["value"] for r in report["agreement"] if r["level"] == "behaviour"][:2] == [1.0, 0.0]
