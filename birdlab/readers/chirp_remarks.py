@@ -36,9 +36,11 @@ def remarks(
          boxes.join(lengths, on="video_id").filter(outside).height),
         ("track_frame_outside", "boxes of trackers outside the length of their video: not counted (documented)",
          tracks.join(lengths, on="video_id").filter(outside).height),
-        ("event_outside", "behaviours by hand that reach outside the length of their video: clipped (documented)",
+        ("event_outside",
+         "behaviours by hand that reach outside the length of their video: clipped, or left out where all of it lies outside "
+         "(documented)",
          events.join(lengths, on="video_id").filter(late).height),
-        ("duplicate_event", "behaviours by hand that stand in the file twice",
+        ("duplicate_event", "behaviours by hand that stand in the file twice: counted once (documented)",
          events.height - events.unique(["video_id", "label", "behaviour", "start", "end"]).height),
         ("empty_window", f"windows that end where they begin, or before: empty (documented){_first(empty, 'track')}", empty.height),
     ]  # fmt: skip
