@@ -130,26 +130,29 @@ def human_pecks(colony: Colony) -> tuple[pl.DataFrame, pl.DataFrame]:
     return pl.DataFrame(coded, schema=schema, orient="row"), pl.DataFrame(inside, schema=schema, orient="row")
 
 
+def on_one_clock(starts: pl.DataFrame, rates: dict[str, float], fps: float) -> pl.DataFrame:
+    """Starts in frames of each video's rate, as frames of one rate.
+
+    Args:
+        starts: video_id, start and more.
+        rates: frame rate of every video, Hz.
+        fps: the rate wanted, Hz.
+
+    >>> on_one_clock(pl.DataFrame({"video_id": ["a", "b"], "start": [10, 10]}), {"a": 25.0, "b": 50.0}, 50.0)["start"].to_list()
+    [20, 10]
+    """
+    rate = pl.col("video_id").replace_strict(rates, default=fps, return_dtype=pl.Float64)
+    return starts.with_columns((pl.col("start") * fps / rate).round().cast(pl.Int64).alias("start"))
+
+
 def offsets(colony: Colony, view: Colony, found: Evaluated, *, tolerance_s: float) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Time shift of a person and of every combination to the truth, and F1 by tolerance of the person and the best one.
 
     Returns:
         Tables ``time_offset`` and ``time_tolerance`` (source: human, or a combination).
     """
-    rates = view.videos["fps"].unique()
-    if len(rates) != 1:
-        reason = "videos of several frame rates: no one shift in frames"
-        row = {
-            "source": "all",
-            "tracker": "",
-            "model": "",
-            "identity": "",
-            "n_truth": 0,
-            "n_other": 0,
-            "reason": reason,
-        }
-        return pl.DataFrame([row], schema=OFFSET), pl.DataFrame(schema={"source": pl.String, **CURVE})
-    fps = float(rates[0])
+    clock = dict(view.videos.select("video_id", "fps").iter_rows())
+    fps = min(clock.values())  # a shift is known no finer than to a frame of the slowest video
     truth = (
         view.events.filter(is_peck("behaviour"))
         .drop_nulls("individual_id")
@@ -158,6 +161,7 @@ def offsets(colony: Colony, view: Colony, found: Evaluated, *, tolerance_s: floa
     rows, curves = [], [pl.DataFrame(schema={"source": pl.String, **CURVE})]
 
     def look(source: str, about: dict[str, str], there: pl.DataFrame, other: pl.DataFrame, step: float | None) -> None:
+        there, other = (on_one_clock(starts, clock, fps) for starts in (there, other))
         shift: Offset = time_offset(there, other, fps, tolerance_s, step_s=step)
         ends = {k: getattr(shift, k) for k in ("seconds", "lo", "hi", "n_truth", "n_other", "reason")}
         rows.append({"source": source} | about | ends)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
+import polars as pl
 import pytest
+from made_colonies import Made, frame
 
 from birdlab.cli import main
+from birdlab.individuals.study import offsets
+from birdlab.readers.chirp_remarks import remarks
 
 BINARY = "time\tpeck\n" + "".join(f"{t}.0\t{int(t in (3, 4, 9))}\n" for t in range(20))
 
@@ -40,3 +46,40 @@ def test_behaviours_that_only_one_observer_coded_are_named(tmp_path: Path, capsy
     notices = agreed(capsys, *files, "--length", 20)["notices"]
     assert [n["n"] for n in notices if n["code"] == "one_sided"] == [2]
     assert any("(the first: peck; the second: Peck)" in n["message"] for n in notices)
+
+
+def test_videos_of_several_frame_rates_have_one_time_shift() -> None:
+    rng, rates = np.random.default_rng(4), {"v1": 25.0, "v2": 50.0, "v3": 30.0}
+    made = Made()
+    for video, fps in rates.items():
+        made.video(video, int(120 * fps), fps=fps).visit(video, "a_1", "a", range(10), 0)
+        for second in rng.uniform(0, 110, 25):
+            made.peck(video, "a", round(second * fps), round(second * fps) + 3)
+    colony = made.done()
+    late = colony.events.select(
+        "video_id",
+        "individual_id",
+        pl.col("start") + (0.8 * pl.col("video_id").replace_strict(rates)).round().cast(int),
+    )
+    rows = [
+        (v, "a", f, False, f in part["start"].to_list())
+        for (v,), part in late.group_by("video_id", maintain_order=True)
+        for f in range(int(120 * rates[v]))
+    ]
+    colony.human = frame("colony_human", rows)
+    none = pl.DataFrame(schema={"complete": pl.Boolean, "feeding_rate_mean_abs_error": pl.Float64})
+    shifts, curves = offsets(colony, colony, SimpleNamespace(summary=none), tolerance_s=3.0)
+    assert shifts["seconds"].to_list() == pytest.approx([0.8], abs=0.041)
+    assert curves.filter("corrected").filter(pl.col("tolerance_s") >= 0.1)["f1"].min() > 0.9
+    assert curves.filter(~pl.col("corrected"), pl.col("tolerance_s") < 0.1)["f1"].max() < 0.3
+
+
+def test_a_behaviour_after_the_end_is_said_to_be_left_out() -> None:
+    colony = Made().video("v", 100).peck("v", "a", 90, 120).peck("v", "a", 200, 210).peck("v", "a", 5, 6).done()
+    empty = [getattr(colony, name) for name in ("boxes", "tracks", "identities", "windows", "human", "combinations")]
+    boxes, tracks, names, windows, human, combinations = empty
+    told = {
+        n.code: n for n in remarks(colony.videos, boxes, colony.events, tracks, names, windows, human, combinations)
+    }
+    assert told["event_outside"].n == 2
+    assert "left out where all of it lies outside" in told["event_outside"].message
