@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from birdlab import schemas
+from birdlab.individuals.counting import seconds_with
 from birdlab.individuals.states import NONE, is_peck
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ RULE = (
     "any), each equally likely and independent of all other tracks; boxes and behaviours stay as predicted"
 )
 METRICS = (
-    "frame_accuracy", "feeding_rate_mean_abs_error", "feeding_rate_r", "co_occurrence_mean_abs_error", "co_occurrence_r",
+    "frame_accuracy", "feeding_f1", "feeding_rate_mean_abs_error", "feeding_rate_r", "co_occurrence_mean_abs_error",
+    "co_occurrence_r",
 )  # fmt: skip
 DRAWS = {
     "tracker": pl.String, "model": pl.String, "metric": pl.String, "draw": pl.Int64, "value": pl.Float64,
@@ -53,7 +55,7 @@ def random_identity(colony: Colony, n_draws: int = 200, seed: int = 0, *, match:
         match: as for :func:`birdlab.individuals.budget.error_budget`.
 
     Returns:
-        Per tracker and behaviour model the five metrics of :data:`METRICS` of every draw, and mean, median and the
+        Per tracker and behaviour model the metrics of :data:`METRICS` of every draw, and mean, median and the
         range of 95 % of draws: a distribution, not an interval for new videos. A correlation that is undefined in a
         draw (fewer than three rows, a constant) is null there; a metric that no draw defines says why.
     """
@@ -76,7 +78,8 @@ def random_identity(colony: Colony, n_draws: int = 200, seed: int = 0, *, match:
             used = [v for v in of_model["videos"].to_list() if v in scenes]
             right, n = sum(frames[v] for v in used), sum(countable.get(v, 0) for v in used)
             rates = [_rates(scenes[v], drawn[v], windows.get((model, v))) for v in used]
-            values = [right / n if n else np.full(n_draws, np.nan)]
+            seconds = [(scenes[v].birds, _f1(scenes[v], drawn[v], windows.get((model, v)))) for v in used]
+            values = [right / n if n else np.full(n_draws, np.nan), _mean_f1(seconds, n_draws)]
             values += [*_errors(rates, n_draws), *_errors([together[v] for v in used], n_draws)]
             parts += [_draw_rows(tracker, model, m, x) for m, x in zip(METRICS, values, strict=True)]
     draws = pl.concat(parts) if parts else pl.DataFrame(schema=DRAWS)
@@ -215,6 +218,40 @@ def _rates(place: Scene, drawn: np.ndarray, windows: tuple | None) -> tuple[np.n
     named[:, : place.truth_birds] = True
     truth = np.bincount(place.events[2], minlength=n) / place.minutes
     return truth, count / place.minutes, named[:, :n]
+
+
+def _f1(place: Scene, drawn: np.ndarray, windows: tuple | None) -> np.ndarray:
+    """F1 of the seconds with pecks, (draws, birds); NaN where neither side has one."""
+    n_draws, n, frames = len(drawn), len(place.birds), place.n_frames
+    width = max(1, round(frames / (60 * place.minutes)))
+    start, end, who = place.events
+    there = [seconds_with(zip(start[who == b], end[who == b], strict=True), frames, width) for b in range(n)]
+    said = np.zeros((n_draws, n + 1, -(-frames // width)), dtype=bool)
+    track, begin, stop = windows or (np.zeros(0, dtype=np.int64),) * 3
+    for t in np.unique(track):
+        spans = zip(begin[track == t], stop[track == t] - 1, strict=True)
+        at = np.flatnonzero(seconds_with(spans, frames, width))
+        said[np.arange(n_draws)[:, None], np.where(drawn[:, t] >= 0, drawn[:, t], n)[:, None], at[None, :]] = True
+    true = np.array(there, dtype=bool).reshape(n, said.shape[2])
+    hit, total = (said[:, :n] & true).sum(axis=2), said[:, :n].sum(axis=2) + true.sum(axis=1)
+    return np.divide(2.0 * hit, total, out=np.full(hit.shape, np.nan), where=total > 0)
+
+
+def _mean_f1(parts: list[tuple[list[str], np.ndarray]], n_draws: int) -> np.ndarray:
+    """Mean over each bird's videos and then over birds, per draw, of what is defined; NaN where nothing is."""
+    by_bird: dict[str, list[np.ndarray]] = {}
+    for birds, values in parts:
+        for k, bird in enumerate(birds):
+            by_bird.setdefault(bird, []).append(values[:, k])
+    means = [_defined(np.stack(columns)) for columns in by_bird.values()]
+    return _defined(np.stack(means)) if means else np.full(n_draws, np.nan)
+
+
+def _defined(values: np.ndarray) -> np.ndarray:
+    """Mean over the first axis of what is a number; NaN where none is."""
+    known = ~np.isnan(values)
+    n = known.sum(axis=0)
+    return np.divide(np.where(known, values, 0.0).sum(axis=0), n, out=np.full(n.shape, np.nan), where=n > 0)
 
 
 def _pairs(place: Scene, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,9 +9,14 @@ from types import SimpleNamespace
 import numpy as np
 import polars as pl
 import pytest
-from made_colonies import Made, frame
+from made_colonies import Made, frame, match, random_colony
 
+from birdlab import schemas
 from birdlab.cli import main
+from birdlab.individuals.baselines import _draw, random_identity
+from birdlab.individuals.budget import scenes_of
+from birdlab.individuals.documented import video_numbers
+from birdlab.individuals.evaluate import summarise
 from birdlab.individuals.study import offsets
 from birdlab.readers.chirp_remarks import remarks
 
@@ -83,3 +88,35 @@ def test_a_behaviour_after_the_end_is_said_to_be_left_out() -> None:
     }
     assert told["event_outside"].n == 2
     assert "left out where all of it lies outside" in told["event_outside"].message
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_f1_of_random_names_is_that_of_the_same_names_submitted(seed: int) -> None:
+    colony = random_colony(seed, videos=3, n_frames=90)
+    colony.events = colony.events.with_columns(pl.col("end").clip(upper_bound=89))
+    draws = random_identity(colony, 4, 7, match=match).draws.filter(metric="feeding_f1")["value"].to_list()
+    possible = dict(colony.videos.select("video_id", "possible").iter_rows())
+    scenes = dict(scenes_of(colony, "T", sorted(possible), match, others=possible))
+    for k, value in enumerate(draws):
+        rows = []
+        for v, s in scenes.items():
+            drawn = _draw(s, possible[v], 4, [7, *b"T", 0, *v.encode()])
+            names = pl.DataFrame(
+                [("R", "T", v, t, s.birds[drawn[k, c]], s.birds[drawn[k, c]]) for t, c in s.tracks.items()],
+                schema=schemas.TABLES["colony_identities"].dtypes, orient="row",
+            )  # fmt: skip
+            parts = [f.filter(video_id=v) for f in (colony.boxes, colony.events, colony.tracks)]
+            video = colony.videos.filter(video_id=v).row(0, named=True)
+            rows += video_numbers(video, *parts, names, colony.windows.filter(video_id=v))
+        found = [r | {"protocol": "documented"} for r in rows]
+        assert value == pytest.approx(summarise(found)["feeding_f1"])
+
+
+def test_f1_of_random_names_by_hand() -> None:
+    # One track with the only peck of a, window right: a (F1 1) or b (a 0, b 0).
+    made = Made().video("v", possible=("a", "b")).visit("v", "a_1", "a", range(50), 0).peck("v", "a", 3, 4)
+    made.track("T", "v", "1", range(50), 0).name("I", "T", "v", "1", "a").window("M", "T", "v", "1", 0, 25)
+    draws = random_identity(made.combination("T", "M", "I").done(), 400, 0, match=match).draws
+    found = draws.filter(metric="feeding_f1")["value"]
+    assert set(found) == {0.0, 1.0}
+    assert 0.4 < found.mean() < 0.6
