@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 from typing import Any
 
@@ -23,7 +24,12 @@ N_PERMUTATIONS, MOST_EXACT = 20_000, 8
 
 
 def task_against_biology(
-    frame: pl.DataFrame, tasks: list[str] | None = None, measures: list[str] | None = None, *, seed: int = 0
+    frame: pl.DataFrame,
+    tasks: list[str] | None = None,
+    measures: list[str] | None = None,
+    *,
+    seed: int = 0,
+    made_of: Mapping[str, Sequence[str]] | None = None,
 ) -> pl.DataFrame:
     """Spearman's ρ of every task metric with every biological error over combinations.
 
@@ -32,6 +38,8 @@ def task_against_biology(
         tasks: columns of task metrics; every numeric column not in ``measures`` where not given.
         measures: columns of errors; those whose names end in ``_error`` where not given.
         seed: of the permutation test, where not all orders can be tried.
+        made_of: columns that name the parts a number comes from, by task metric and error (who is together knows no
+            behaviour model). Combinations that differ in no part of either number are copies and count once.
 
     Returns:
         task, measure, rho in [-1, 1] (negative: a better score goes with a smaller error), lo, hi (95 %, Fisher's z with
@@ -52,7 +60,11 @@ def task_against_biology(
     rows = []
     for task in tasks:
         for measure in measures:
-            both = frame.select(pl.col(task, measure).cast(pl.Float64).fill_nan(None))
+            parts = (made_of or {}).get(task), (made_of or {}).get(measure)
+            once = (
+                frame.unique(sorted({*parts[0], *parts[1]}), keep="first", maintain_order=True) if all(parts) else frame
+            )
+            both = once.select(pl.col(task, measure).cast(pl.Float64).fill_nan(None))
             used = both.drop_nulls()
             found = _correlated(used[task].to_numpy(), used[measure].to_numpy(), task, measure, seed)
             rows.append({"task": task, "measure": measure, "n_left_out": both.height - used.height, **found})

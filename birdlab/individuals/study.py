@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 #: Task metrics that are set against biological errors.
 TASKS = ("frame_accuracy", "track_accuracy", "feeding_f1", "hota", "idf1", "mota")
 ERRORS = tuple(f"{name}_mean_abs_error" for name in MEASURES)
+_NAMED, _WHOLE = ("tracker", "identity"), ("tracker", "identity", "model")
+#: What a number comes from: combinations that differ in the behaviour model alone have the same boxes and companions.
+MADE_OF = {
+    **dict.fromkeys(("hota", "idf1", "mota"), ("tracker",)),
+    **dict.fromkeys(("frame_accuracy", "track_accuracy", "co_occurrence_mean_abs_error"), _NAMED),
+    **dict.fromkeys(("feeding_f1", "feeding_rate_mean_abs_error"), _WHOLE),
+}
 #: Windows of a second begin anywhere in it: shifts between windows and pecks are looked for in bins, s.
 WINDOW_STEP_S = 0.2
 OFFSET = {
@@ -56,7 +63,7 @@ def build(run: Run) -> dict[str, pl.DataFrame]:
         numbers, summary = with_others(colony, view, found)
         shifts, curves = offsets(colony, view, found["documented"], tolerance_s=section.tolerance_s)
         tasks = with_tracking(found["documented"].summary, run.table("tracking_scores"))
-        across = task_against_biology(tasks, list(TASKS), list(ERRORS), seed=run.recipe.seed)
+        across = task_against_biology(tasks, list(TASKS), list(ERRORS), seed=run.recipe.seed, made_of=MADE_OF)
     rows = summary_rows(summary) + budget_rows(budget)
     metrics = metric_frame(row | {"dataset": run.recipe.name} for row in rows)
     printed = published(section.published)

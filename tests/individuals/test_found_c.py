@@ -13,11 +13,12 @@ from made_colonies import Made, frame, match, random_colony
 
 from birdlab import schemas
 from birdlab.cli import main
+from birdlab.individuals.across import task_against_biology
 from birdlab.individuals.baselines import _draw, random_identity
 from birdlab.individuals.budget import scenes_of
 from birdlab.individuals.documented import video_numbers
 from birdlab.individuals.evaluate import summarise
-from birdlab.individuals.study import offsets
+from birdlab.individuals.study import ERRORS, MADE_OF, TASKS, offsets
 from birdlab.readers.chirp_remarks import remarks
 
 BINARY = "time\tpeck\n" + "".join(f"{t}.0\t{int(t in (3, 4, 9))}\n" for t in range(20))
@@ -120,3 +121,26 @@ def test_f1_of_random_names_by_hand() -> None:
     found = draws.filter(metric="feeding_f1")["value"]
     assert set(found) == {0.0, 1.0}
     assert 0.4 < found.mean() < 0.6
+
+
+def test_copies_of_a_combination_are_no_new_evidence() -> None:
+    # Two trackers x two identities x two models: frames and co-occurrence know no model, so there are four points.
+    rows = [(t, i, m, 2 * t + i, 9 - 2 * t - i, 3 * m + t) for t in (0, 1) for i in (0, 1) for m in (0, 1)]
+    names = (
+        "tracker",
+        "identity",
+        "model",
+        "frame_accuracy",
+        "co_occurrence_mean_abs_error",
+        "feeding_rate_mean_abs_error",
+    )
+    table = pl.DataFrame(rows, schema=names, orient="row")
+    found = task_against_biology(table, ["frame_accuracy"], list(names[4:]), made_of=MADE_OF)
+    together, rates = found.to_dicts()
+    assert (together["n"], together["rho"], together["p"]) == (4, None, None)
+    assert together["reason"] == "fewer than 8 combinations: too few to say"
+    assert rates["n"] == 8 and rates["rho"] is not None
+    assert task_against_biology(table, ["frame_accuracy"], [names[4]])["n"].to_list() == [
+        8
+    ]  # nothing is known of parts
+    assert set(MADE_OF) == {*TASKS, *ERRORS}
