@@ -10,15 +10,17 @@ import numpy as np
 import polars as pl
 import pytest
 from made_colonies import Made, frame, match, random_colony
+from test_application import case_folder
 
 from birdlab import schemas
 from birdlab.cli import main
 from birdlab.individuals.across import task_against_biology
 from birdlab.individuals.baselines import _draw, random_identity
 from birdlab.individuals.budget import scenes_of
-from birdlab.individuals.documented import video_numbers
-from birdlab.individuals.evaluate import summarise
+from birdlab.individuals.documented import shares, video_numbers
+from birdlab.individuals.evaluate import evaluate, summarise
 from birdlab.individuals.study import ERRORS, MADE_OF, TASKS, offsets
+from birdlab.readers.chirp import read_colony
 from birdlab.readers.chirp_remarks import remarks
 
 BINARY = "time\tpeck\n" + "".join(f"{t}.0\t{int(t in (3, 4, 9))}\n" for t in range(20))
@@ -144,3 +146,20 @@ def test_copies_of_a_combination_are_no_new_evidence() -> None:
         8
     ]  # nothing is known of parts
     assert set(MADE_OF) == {*TASKS, *ERRORS}
+
+
+def test_e05_without_a_bird_the_combination_keeps_its_row(tmp_path: Path) -> None:
+    given = {"gt_bbox": [[0, "unknown_1", 0, 0, 10, 10]], "tracked": [[0, "1", 0, 0, 10, 10]]}
+    row = evaluate(read_colony(case_folder(tmp_path, given | {"idmatch": {"1": "unringed"}}))).summary.row(
+        0, named=True
+    )
+    assert row["complete"] and (row["n_boxes"], row["feeding_rate_n"], row["co_occurrence_n"]) == (0, 0, 0)
+    empty = ("frame_accuracy", "track_accuracy", "feeding_f1", "feeding_rate_mean_abs_error", "co_occurrence_r")
+    assert {row[k] for k in empty} == {None}
+    assert row["feeding_rate_reason"] == row["co_occurrence_reason"] == "nothing to compare"
+
+
+def test_s06_shares_of_boxes_are_pooled_over_videos() -> None:
+    visits = [("a", "x_1", 10, 10), ("b", "x_1", 90, 0)]
+    found = shares(pl.DataFrame(visits, schema=["video_id", "visit_id", "n", "right"], orient="row"))
+    assert (found["frame_accuracy"], found["track_accuracy"], found["n_boxes"]) == (0.1, 0.5, 100)
