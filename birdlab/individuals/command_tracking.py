@@ -12,6 +12,7 @@ import polars as pl
 
 from birdlab.errors import EXIT_OK, DataError, ParameterError, Problem
 from birdlab.individuals.tracking import ALL, COUNTS, MEASURES, score_tracking
+from birdlab.readers.files import Notice, notice_table
 from birdlab.readers.mot import read_mot
 
 _SHOWN = ("hota", "deta", "assa", "idf1", "mota", "id_switches", "fragmentations")
@@ -26,7 +27,7 @@ def score_command(args: argparse.Namespace) -> int:
     """
     if args.frames is not None and args.frames < 1:
         raise ParameterError(Problem("bad_value", str(args.frames), "frames, at least 1", key="--frames"))
-    truth = videos_of(args.truth, "truth")
+    truth, notices = marked(videos_of(args.truth, "truth"), str(args.truth))
     trackers, problems = [], []
     for path in args.predictions:
         try:
@@ -39,12 +40,26 @@ def score_command(args: argparse.Namespace) -> int:
         name if [n for n, _ in trackers].count(name) == 1 else str(path)
         for (name, _), path in zip(trackers, args.predictions, strict=True)
     ]
-    report = {
+    report: dict[str, Any] = {
         "trackers": [scored(truth, found, n, frames=args.frames) for n, (_, found) in zip(names, trackers, strict=True)]
     }
+    for name, (_, found) in zip(names, trackers, strict=True):
+        if lost := [v for v in truth if v not in found]:
+            text = f"videos without a file of {name} ({', '.join(lost[:6])}): scored as if it found nothing there"
+            notices.append(Notice("no_file", text, len(lost)))
+    report["notices"] = notice_table(notices).to_dicts()
     text = json.dumps(report, ensure_ascii=False, allow_nan=False) + "\n" if args.json else printed(report)
     sys.stdout.write(text)
     return EXIT_OK
+
+
+def marked(truth: dict[str, pl.DataFrame], source: str) -> tuple[dict[str, pl.DataFrame], list[Notice]]:
+    """The truth without boxes whose seventh column is 0: MOTChallenge marks those that do not count so."""
+    kept = {v: boxes.filter(pl.col("score") != 0) for v, boxes in truth.items()}
+    if not (lost := sum(truth[v].height - kept[v].height for v in truth)):
+        return truth, []
+    text = "boxes by hand marked 0 in the seventh column, not to be considered: left out; who finds them is not excused"
+    return kept, [Notice("not_considered", text, lost, source)]
 
 
 def videos_of(path: Path, what: str) -> dict[str, pl.DataFrame]:
@@ -138,4 +153,5 @@ def printed(report: dict[str, Any]) -> str:
     ]
     first = report["trackers"][0]
     told = f"{first['n_videos']} videos, {first['n_frames']:,} frames, {first['n_boxes']:,} boxes by hand; TrackEval"
+    lines += [f"note: {n['message']} ({n['n']:,})" for n in report["notices"]]
     return "\n".join([told, *lines]) + "\n"

@@ -21,7 +21,8 @@ def read_mot(path: Path) -> pl.DataFrame:
     """Boxes of a MOT text file, truth or results.
 
     Args:
-        path: one line per box; an empty file is a tracker that found nothing. Columns after the sixth: confidence, then class
+        path: one line per box; an empty file is a tracker that found nothing. The seventh column is the confidence (of a
+            truth: 0 marks a box that does not count; read as ``score``); those after it, class
             and visibility, or -1s, which are not read.
 
     Returns:

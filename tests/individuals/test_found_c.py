@@ -163,3 +163,22 @@ def test_s06_shares_of_boxes_are_pooled_over_videos() -> None:
     visits = [("a", "x_1", 10, 10), ("b", "x_1", 90, 0)]
     found = shares(pl.DataFrame(visits, schema=["video_id", "visit_id", "n", "right"], orient="row"))
     assert (found["frame_accuracy"], found["track_accuracy"], found["n_boxes"]) == (0.1, 0.5, 100)
+
+
+def test_truth_marked_0_and_videos_without_a_file_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = "{f},{i},{x},10,20,20,{mark},-1,-1,-1\n"
+    truth = "".join(line.format(f=f, i=1, x=10, mark=1) + line.format(f=f, i=2, x=200, mark=0) for f in range(1, 5))
+    for name in ("a", "b"):
+        (tmp_path / "gt").mkdir(exist_ok=True)
+        (tmp_path / "gt" / f"{name}.txt").write_text(truth)
+    (tmp_path / "sort").mkdir()
+    (tmp_path / "sort" / "a.txt").write_text("".join(line.format(f=f, i=1, x=10, mark=1) for f in range(1, 5)))
+    assert main(["score", "tracking", str(tmp_path / "gt"), str(tmp_path / "sort"), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    (found,) = report["trackers"]
+    assert {v["video"]: v["mota"] for v in found["by_video"]} == {"a": 1.0, "b": 0.0}
+    assert found["n_boxes"] == 8
+    assert {n["code"]: n["n"] for n in report["notices"]} == {"not_considered": 8, "no_file": 1}
+    assert any("sort (b)" in n["message"] for n in report["notices"])
+    assert main(["score", "tracking", str(tmp_path / "gt"), str(tmp_path / "sort")]) == 0
+    assert "note: videos without a file of sort (b)" in capsys.readouterr().out
