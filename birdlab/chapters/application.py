@@ -57,7 +57,9 @@ ACROSS_COLUMNS = {
     "measure": Col("Error of", kind="text"),
     "rho": Col("Spearman ρ", digits=2),
     "n": Col("Combinations", digits=0),
+    "n_values": Col("Values", "of the task metric", digits=0),
     "p": Col("p", "permutation"),
+    "p_holm": Col("p", "after Holm"),
 }
 
 
@@ -345,7 +347,8 @@ def across_table(found: pl.DataFrame) -> pl.DataFrame:
     names = pl.Series("task", [label(t) for t in found["task"].to_list()], dtype=pl.String)
     return found.select(
         names, pl.col("measure").replace(of), "rho", pl.col("lo").alias("rho_lo"), pl.col("hi").alias("rho_hi"),
-        pl.col("n").cast(pl.Float64), "p", pl.col("reason").alias("rho_reason"), pl.col("reason").alias("p_reason"),
+        pl.col("n", "n_values").cast(pl.Float64), "p", "p_holm",
+        *(pl.col("reason").alias(f"{c}_reason") for c in ("rho", "p", "p_holm")),
     )  # fmt: skip
 
 

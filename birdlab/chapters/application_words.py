@@ -18,6 +18,7 @@ from birdlab.chapters.application import (
 )
 from birdlab.chapters.common import count, num, pct
 from birdlab.individuals.across import MIN_N
+from birdlab.individuals.baselines import RULE
 from birdlab.individuals.budget_words import budget_sentence
 from birdlab.individuals.evaluate import PROTOCOL_NOTES
 
@@ -217,9 +218,13 @@ def across_title(found: pl.DataFrame) -> str:
         n = int(rows["n"].max() or 0) if rows.height else 0
         few = f"{count(n, 'combination', 'combinations')}: too few to say (fewer than {MIN_N})"
         return f"{few[0].upper()}{few[1:]}." if n < MIN_N else "One side is constant: nothing can be said."
-    best = known.sort("rho").row(0, named=True)
-    word = "goes with smaller" if best["rho"] < 0 else "does not go with smaller"
-    return f"A better {label(best['task'])} {word} errors of feeding rates: ρ {_signed(best['rho'])} over {best['n']} combinations."
+    best = known.sort("p", "rho").row(0, named=True)
+    told = f"ρ {_signed(best['rho'])} over {count(best['n'], 'combination', 'combinations')}"
+    if best["p_holm"] >= 0.05:
+        least = f"the clearest, {label(best['task'])}, has {told} (p {best['p_holm']:.2f} after Holm)"
+        return f"No score shows a relation with errors of feeding rates: {least}."
+    word = "smaller" if best["rho"] < 0 else "larger"
+    return f"A better {label(best['task'])} goes with {word} errors of feeding rates: {told}."
 
 
 def across_alt(frame: pl.DataFrame) -> str:
@@ -265,6 +270,12 @@ def tolerance_alt(curve: pl.DataFrame) -> str:
         what = f"{source}, {'shift taken out' if corrected else 'as coded'}"
         told.append(f"{what}: {num(ends['f1'][0])} to {num(ends['f1'][-1])} at {ends['tolerance_s'][-1]:g} s")
     return "F1 of single pecks by tolerance in time. " + ("; ".join(told[:6]) or "Nothing to compare") + "."
+
+
+def random_caption(draws: pl.DataFrame, seed: int) -> str:
+    """How names were drawn, how often, and from which seed."""
+    n = int(draws["n_draws"].max() or 0) if draws.height else 0
+    return f"{_sentence(RULE)} {n:,} draws, seed {seed}. Marks: the combinations."
 
 
 def random_title(draws: pl.DataFrame, frame: pl.DataFrame) -> str:

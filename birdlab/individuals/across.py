@@ -13,11 +13,13 @@ from birdlab import stats
 
 #: Fewer combinations than this say too little.
 MIN_N = 8
+#: A task metric with fewer values of its own than this (one per tracker, say) has no order to compare with.
+MIN_VALUES = 3
 TOO_FEW = f"fewer than {MIN_N} combinations: too few to say"
 BY_FISHER = "Fisher's z with variance 1.06 / (n - 3)"
 SCHEMA: dict[str, Any] = {
     "task": pl.String, "measure": pl.String, "rho": pl.Float64, "lo": pl.Float64, "hi": pl.Float64, "n": pl.Int64,
-    "n_left_out": pl.Int64, "p": pl.Float64, "method": pl.String, "words": pl.String, "reason": pl.String,
+    "n_left_out": pl.Int64, "n_values": pl.Int64, "p": pl.Float64, "p_holm": pl.Float64, "method": pl.String, "words": pl.String, "reason": pl.String,
 }  # fmt: skip
 #: Random permutations of the test; every one of n! is tried up to 8 combinations.
 N_PERMUTATIONS, MOST_EXACT = 20_000, 8
@@ -43,9 +45,10 @@ def task_against_biology(
 
     Returns:
         task, measure, rho in [-1, 1] (negative: a better score goes with a smaller error), lo, hi (95 %, Fisher's z with
-        variance 1.06 / (n - 3) for ranks), n (``n_left_out`` lack one of the numbers), p of a two-sided
-        permutation test, method, words, reason. Below eight combinations, or where one side is constant, rho, interval
-        and p are null. Combinations that share a tracker or a method are not independent: the interval is rather too
+        variance 1.06 / (n - 3) for ranks), n (``n_left_out`` lack one of the numbers), n_values (parts that the task metric
+        can differ by: HOTA has one value per tracker), p of a two-sided permutation test, p_holm (over all rows), method,
+        words, reason. Below eight combinations, below three values, or where one side is constant, rho, interval and p
+        are null. Combinations that share a tracker or a method are not independent: the interval is rather too
         narrow.
 
     Spearman (1904); Fieller, Hartley and Pearson (1957) for the variance.
@@ -66,17 +69,23 @@ def task_against_biology(
             )
             both = once.select(pl.col(task, measure).cast(pl.Float64).fill_nan(None))
             used = both.drop_nulls()
-            found = _correlated(used[task].to_numpy(), used[measure].to_numpy(), task, measure, seed)
-            rows.append({"task": task, "measure": measure, "n_left_out": both.height - used.height, **found})
-    return pl.DataFrame(rows, schema=SCHEMA)
+            own = once.drop_nulls([task, measure])
+            n_values = own.unique(list(parts[0])).height if parts[0] else own[task].n_unique()
+            found = _correlated(used[task].to_numpy(), used[measure].to_numpy(), task, measure, seed, n_values)
+            about = {"n_left_out": both.height - used.height, "n_values": n_values}
+            rows.append({"task": task, "measure": measure, **about, **found})
+    adjusted = stats.holm([row.get("p") for row in rows])
+    return pl.DataFrame([row | {"p_holm": p} for row, p in zip(rows, adjusted, strict=True)], schema=SCHEMA)
 
 
-def _correlated(x: np.ndarray, y: np.ndarray, task: str, measure: str, seed: int) -> dict[str, Any]:
+def _correlated(x: np.ndarray, y: np.ndarray, task: str, measure: str, seed: int, n_values: int) -> dict[str, Any]:
     n, reason = len(x), None
     if n < MIN_N:
         reason = TOO_FEW
     elif np.ptp(x) == 0 or np.ptp(y) == 0:
         reason = f"{task if np.ptp(x) == 0 else measure} is the same for every combination"
+    elif n_values < MIN_VALUES:
+        reason = f"{task} has {n_values} value{'s' * (n_values != 1)}: too few to say"
     if reason:
         return {"n": n, "words": f"{task}: {reason} (n = {n})", "reason": reason}
     a, b = ranks(x), ranks(y)

@@ -94,3 +94,29 @@ def test_published_rows() -> None:
     assert of("Random", "co_occurrence_r") == 0.799
     assert of("Human", "frame_accuracy") is None
     assert published([]).height == 0
+
+
+def test_a_score_with_two_values_of_its_own_has_no_order() -> None:
+    frame = pl.DataFrame(
+        {
+            "tracker": ["a", "b"] * 4, "model": list("ccddeeff"), "hota": [0.5, 0.6] * 4,
+            "feeding_f1": [0.1 * i for i in range(8)], "rate_error": [float(8 - i) for i in range(8)],
+        }
+    )  # fmt: skip
+    made_of = {"hota": ["tracker"], "feeding_f1": ["tracker", "model"], "rate_error": ["tracker", "model"]}
+    found = task_against_biology(frame, ["hota", "feeding_f1"], ["rate_error"], made_of=made_of)
+    assert found["rho"].to_list() == [None, pytest.approx(-1)] and found["n_values"].to_list() == [2, 8]
+    assert found["reason"][0] == "hota has 2 values: too few to say"
+    assert found["p_holm"].to_list() == [None, found["p"][1]]
+
+
+def test_the_title_names_a_relation_only_after_holm() -> None:
+    from birdlab.chapters.application_words import across_title
+
+    rng = np.random.default_rng(2)
+    frame = pl.DataFrame({f"t{k}": rng.random(9) for k in range(5)} | {"feeding_rate_mean_abs_error": rng.random(9)})
+    found = task_against_biology(frame, [f"t{k}" for k in range(5)], ["feeding_rate_mean_abs_error"])
+    assert found["p_holm"].min() > 0.05 and across_title(found).startswith("No score shows a relation")
+    clear = frame.with_columns(t0=-pl.col("feeding_rate_mean_abs_error"))
+    found = task_against_biology(clear, [f"t{k}" for k in range(5)], ["feeding_rate_mean_abs_error"])
+    assert across_title(found).endswith("goes with smaller errors of feeding rates: ρ −1.00 over 9 combinations.")
