@@ -86,10 +86,11 @@ def read_colony(folder: Path, inference: Path | None = None, *, fps: float | Non
         folder = folder / "ApplicationSpecific"
         text = "the application set lies in the folder ApplicationSpecific of the one that was named"
         notices.append(Notice("subfolder", text, 1))
+    place = Path(inference) if inference is not None else folder / "InferenceData"
+    _all_there(folder, place)
     videos = read_videos(folder / "MetaData.csv", fps, notices)
     known = videos["video_id"].to_list()
-    place = Path(inference) if inference is not None else folder / "InferenceData"
-    files = _listed(place, "predictions", "*")
+    files = sorted(place.glob("*"))
     named, problems, other = name_files([f for f in files if f.is_file() and not f.name.startswith(".")], known)
     if other:
         notices.append(Notice("other_files", f"files of no known kind, {other[0].name} first, not read", len(other)))
@@ -169,11 +170,27 @@ def _possible(text: str | None, about: dict, problems: list[Problem]) -> list[st
     return list(dict.fromkeys(bird for name in found if (bird := bird_of(name)) is not None))
 
 
-def _listed(place: Path, what: str, pattern: str) -> list[Path]:
-    if not place.is_dir():
-        found = "a file" if place.exists() else "no such folder"
-        raise DataError(Problem("no_folder", found, f"the folder of the {what}", "check the path", file=str(place)))
-    return sorted(place.glob(pattern))
+def _all_there(folder: Path, inference: Path) -> None:
+    """One error with everything of the layout that is missing, and what belongs there."""
+    meta, problems = folder / "MetaData.csv", []
+    if not meta.exists():
+        # Someone who names the folder above the set looks for it one level down.
+        below = sorted(p.parent.name for p in folder.glob("*/MetaData.csv"))[:3]
+        remedy = f"name the folder {' or '.join(below)} in it" if below else "check the path of the folder"
+        expected = "a table with the columns Video and VideoLength (frames)"
+        problems.append(Problem("unreadable", "no such file", expected, remedy, file=str(meta)))
+        if below or not folder.is_dir():
+            raise DataError(problems)
+    holds = {
+        folder / "GroundTruth": "the truth by hand, {video}_BBox.csv and {video}_PeckEvents.csv",
+        inference: "the predictions, {video}_TrackedBBox_{tracker}.csv and the names and behaviours of its tracks",
+    }
+    for place, what in holds.items():
+        if not place.is_dir():
+            found = "a file" if place.exists() else "no such folder"
+            problems.append(Problem("no_folder", found, f"a folder with {what}", "check the path", file=str(place)))
+    if problems:
+        raise DataError(problems)
 
 
 def _once(named: list[Named], problems: list[Problem], notices: list[Notice]) -> list[Named]:
@@ -202,7 +219,6 @@ def _with_truth(
 ) -> list[str]:
     """Videos that have boxes and behaviours by hand; missing for some is a notice, for all, or in part, a problem."""
     truth, out, without = folder / "GroundTruth", [], []
-    _listed(truth, "truth by hand", "*")
     for video in known:
         files = [truth / f"{video}_{kind}.csv" for kind in ("BBox", "PeckEvents")]
         missing = [f for f in files if not f.exists()]
