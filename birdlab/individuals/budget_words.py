@@ -7,9 +7,9 @@ from typing import Any
 import polars as pl
 
 _WHAT = {
-    "pecks_per_min": ("Feeding rates are off by {:.2g} pecks/min on average", 1.0),
+    "pecks_per_min": ("Feeding rates are off by {} pecks/min on average", 1.0),
     "co_occurrence_frac": (
-        "The share of time that two birds are seen together is off by {:.2g} points on average",
+        "The share of time that two birds are seen together is off by {} points on average",
         100.0,
     ),
 }
@@ -29,8 +29,9 @@ def budget_sentence(rows: pl.DataFrame) -> str:
 
     Returns:
         How large the error is and its leading stage with its share in percent. "Mostly" needs a share of at least half
-        and, with several videos, an interval that lies above that of the runner-up; else both are named. Shares below
-        0 and a single video are said. Without an error, or without rows, the sentence says that.
+        and, with several videos, an interval that lies above that of the runner-up; else both are named. Where the
+        other shares are 0 in every video, nothing is uncertain: all is because of one stage. Shares below 0 and a
+        single video are said. Without an error, or without rows, the sentence says that.
 
     >>> budget_sentence(pl.DataFrame(schema={"measure": pl.String}))
     'There is nothing to share out: no birds.'
@@ -39,17 +40,30 @@ def budget_sentence(rows: pl.DataFrame) -> str:
         return "There is nothing to share out: no birds."
     measure = rows["measure"][0]
     ranked = rows.sort("share", descending=True, maintain_order=True).to_dicts()
-    if not ranked[0]["total"]:
-        return _NOTHING[measure]
     text, unit = _WHAT[measure]
-    said = [text.format(unit * ranked[0]["total"]) + ", " + _reason(ranked[0], ranked[1])]
-    said += [_below(r) for r in ranked if (r["fraction"] or 0) < -0.005]
+    if ranked[0]["total"]:
+        said = [text.format(_rounded(unit * ranked[0]["total"])) + ", " + _reason(ranked)]
+        said += [_below(r) for r in ranked if (r["fraction"] or 0) < -0.005]
+    else:
+        said = [_NOTHING[measure]]
     if rows["n_clusters"].max() == 1:
         said.append("This is one video: nothing can be said about others.")
     return " ".join(said)
 
 
-def _reason(first: dict[str, Any], second: dict[str, Any]) -> str:
+def _rounded(value: float) -> str:
+    """Two digits, and never fewer than a whole number has.
+
+    >>> [_rounded(v) for v in (0.0123, 1.68, 99.6, 250.0)]
+    ['0.012', '1.7', '100', '250']
+    """
+    return f"{value:.2g}" if abs(value) < 99.5 else f"{value:.0f}"
+
+
+def _reason(ranked: list[dict[str, Any]]) -> str:
+    first, second = ranked[:2]
+    if all(_never(r) for r in ranked[1:]):
+        return f"all of it because of {first['stage']}."
     clear = _above(first, second)
     if first["fraction"] >= MOST and clear:
         return f"mostly because of {first['stage']} ({_percent(first)})."
@@ -59,6 +73,11 @@ def _reason(first: dict[str, Any], second: dict[str, Any]) -> str:
     return (
         f"with the largest share from {both[0]}, before {both[1]}; their intervals overlap: the order is not certain."
     )
+
+
+def _never(row: dict[str, Any]) -> bool:
+    """Whether a stage has no share in any video: 0, and the same everywhere."""
+    return abs(row["share"]) < 1e-12 and row["lo"] is None and row["hi"] is None
 
 
 def _above(first: dict[str, Any], second: dict[str, Any]) -> bool:

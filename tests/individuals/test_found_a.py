@@ -1,0 +1,55 @@
+"""What somebody who brings her own birds meets first: sentences that say too much or too little, and folders half made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from birdlab.errors import DataError
+from birdlab.individuals.budget_words import budget_sentence
+from birdlab.readers.chirp import read_colony
+
+STAGES = ("detection", "tracks", "identity", "behaviour")
+
+
+def _budget(shares: list[float], ends: list[tuple[float, float] | None], n_clusters: int = 3) -> pl.DataFrame:
+    total = sum(shares)
+    return pl.DataFrame(
+        [
+            {"measure": "pecks_per_min", "stage": stage, "share": share, "lo": end and end[0], "hi": end and end[1],
+             "total": total, "fraction": share / total if total else None, "alone": share, "n": 7,
+             "n_clusters": n_clusters}
+            for stage, share, end in zip(STAGES, shares, ends, strict=True)
+        ]
+    )  # fmt: skip
+
+
+def test_a_stage_that_is_alone_to_blame_is_not_uncertain() -> None:
+    alone = budget_sentence(_budget([0.0, 0.0, 0.0, 1.68], [None, None, None, (-1.3, 4.6)]))
+    assert alone == "Feeding rates are off by 1.7 pecks/min on average, all of it because of behaviour."
+    other = budget_sentence(_budget([0.0, 0.0, 0.01, 1.68], [None, None, (-0.02, 0.04), (-1.3, 4.6)]))
+    assert other.endswith("before identity (1 %); their intervals overlap: the order is not certain.")
+
+
+def test_a_large_error_is_a_plain_number_and_one_video_is_said_when_all_is_right() -> None:
+    assert " off by 250 pecks/min" in budget_sentence(_budget([0, 0, 0, 250.0], [None, None, None, (1.0, 2.0)]))
+    right = budget_sentence(_budget([0.0] * 4, [None] * 4, n_clusters=1))
+    assert right.endswith("no error to share out. This is one video: nothing can be said about others.")
+
+
+def test_what_is_missing_of_a_folder_is_one_error_that_says_what_belongs_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        read_colony(tmp_path)
+    files = [Path(str(p.file)).name for p in caught.value.problems]
+    assert files == ["MetaData.csv", "GroundTruth", "InferenceData"]
+    said = str(caught.value)
+    assert all(name in said for name in ("VideoLength", "{video}_PeckEvents.csv", "{video}_TrackedBBox_{tracker}.csv"))
+
+
+def test_the_folder_above_the_set_is_told_where_the_set_lies(tmp_path: Path) -> None:
+    (tmp_path / "MyBirds").mkdir()
+    (tmp_path / "MyBirds" / "MetaData.csv").write_text("Video,VideoLength\n")
+    with pytest.raises(DataError, match="Name the folder MyBirds in it"):
+        read_colony(tmp_path)
