@@ -28,7 +28,9 @@ def read_poses(path: Path, truth: Poses) -> Poses:
     if path.is_dir():
         return _folder(path, truth)
     suffix = path.suffix.lower()
-    if suffix == ".json" or not path.exists():
+    if not path.exists():
+        raise DataError(Problem("unreadable", "no such file", _KINDS, "check the path", file=str(path)))
+    if suffix == ".json":
         return read_results(path, truth)
     if suffix == ".csv":
         return read_deeplabcut(path, truth)
