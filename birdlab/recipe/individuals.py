@@ -39,7 +39,6 @@ class Individuals(Strict):
     folder: Path_  #: published layout: MetaData.csv, GroundTruth, InferenceData, HumanBenchmarkBORIS
     inference: Path_ | None = None  #: folder of the predictions (default: ``folder``/InferenceData)
     fps: Annotated[float, Field(gt=0)] | None = None  #: frame rate where MetaData.csv has no column FPS, Hz
-    protocol: Literal["documented", "reference"] = "documented"  #: the one that leads; both are printed
     human: bool = True  #: print the human benchmark, where the folder has one
     n_random: Annotated[int, Field(ge=20, le=10_000)] = 200  #: draws of the random baseline
     tolerance_s: Annotated[float, Field(gt=0, le=60)] = (
