@@ -120,8 +120,10 @@ def printed(report: dict[str, Any]) -> str:
     for c in report["combinations"]:
         if not c["complete"]:
             told.append(f"note: {c['identity']} · {c['tracker']} · {c['model']} lacks {', '.join(c['missing_videos'])}")
+    videos = "1 video" if report["n_videos"] == 1 else f"{report['n_videos']} videos"
     head = (
-        f"protocol {report['protocol']}, {report['n_videos']} videos; rates in pecks/min, together: share of the video"
+        f"protocol {report['protocol']}, {videos}; boxes, visits: share right; F1: pecks by the second; "
+        "errors: mean, in pecks/min and share of the video"
     )
     return "\n".join([head, *lines, *told]) + "\n"
 

@@ -143,15 +143,19 @@ def _whole(measure: str, value: float | None) -> float | int | None:
 
 def printed(report: dict[str, Any]) -> str:
     """The result as a table of text."""
-    rows = [("tracker", *_SHOWN)]
+    rows = [("tracker", _SHOWN[0], "95 % (new videos)", *_SHOWN[1:])]
     for t in report["trackers"]:
         cells = ["–" if t[m] is None else str(t[m]) if m in COUNTS else f"{t[m]:.3f}" for m in _SHOWN]
+        ends = t["ci"][_SHOWN[0]]
+        cells.insert(1, f"{ends[0]:.3f} to {ends[1]:.3f}" if ends else "–")
         rows.append((t["name"], *cells))
     widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
     lines = [
         "  ".join([r[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(r[1:], widths[1:], strict=True))]) for r in rows
     ]
     first = report["trackers"][0]
-    told = f"{first['n_videos']} videos, {first['n_frames']:,} frames, {first['n_boxes']:,} boxes by hand; TrackEval"
+    videos = "1 video" if first["n_videos"] == 1 else f"{first['n_videos']} videos"
+    told = f"{videos}, {first['n_frames']:,} frames, {first['n_boxes']:,} boxes by hand; TrackEval"
     lines += [f"note: {n['message']} ({n['n']:,})" for n in report["notices"]]
-    return "\n".join([told, *lines]) + "\n"
+    why = sorted({reason for t in report["trackers"] if (reason := t["reasons"].get(f"ci.{_SHOWN[0]}"))})
+    return "\n".join([told, *lines, *(f"note: no interval: {reason}" for reason in why)]) + "\n"

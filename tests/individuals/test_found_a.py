@@ -7,9 +7,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from birdlab.errors import DataError
+from birdlab.cli import main
+from birdlab.errors import DataError, ParameterError
 from birdlab.individuals.budget_words import budget_sentence
 from birdlab.readers.chirp import read_colony
+from birdlab.readers.coco_keypoints import Poses
+from birdlab.readers.pose_files import read_poses
+from birdlab.recipe import parse_recipe
 
 STAGES = ("detection", "tracks", "identity", "behaviour")
 
@@ -53,3 +57,33 @@ def test_the_folder_above_the_set_is_told_where_the_set_lies(tmp_path: Path) -> 
     (tmp_path / "MyBirds" / "MetaData.csv").write_text("Video,VideoLength\n")
     with pytest.raises(DataError, match="Name the folder MyBirds in it"):
         read_colony(tmp_path)
+
+
+def test_a_missing_file_of_keypoints_is_not_called_a_coco_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no such file; expected .*DeepLabCut.*SLEAP"):
+        read_poses(tmp_path / "dlc.h5", Poses([], {}, [], []))
+
+
+def test_printed_tracks_have_their_interval_and_say_why_one_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    line = "{},1,10,10,20,20,1,-1,-1,-1\n"
+    for folder, first in (("truth", 1), ("late", 3)):
+        (tmp_path / folder).mkdir()
+        for v in range(3):
+            text = "".join(line.format(f) for f in range(first + v * (first > 1), 21))
+            (tmp_path / folder / f"v{v}.txt").write_text(text)
+    assert main(["score", "tracking", str(tmp_path / "truth"), str(tmp_path / "late")]) == 0
+    head, columns, row = capsys.readouterr().out.splitlines()
+    assert head.startswith("3 videos, 60 frames") and "95 % (new videos)" in columns and " to " in row
+    one = [str(tmp_path / folder / "v0.txt") for folder in ("truth", "late")]
+    assert main(["score", "tracking", *one]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("1 video, ") and printed.endswith(
+        "note: no interval: one video: nothing can be said about another\n"
+    )
+
+
+def test_a_key_that_would_change_nothing_is_no_key() -> None:
+    with pytest.raises(ParameterError, match="protocol"):
+        parse_recipe({"name": "x", "data": {}, "individuals": {"folder": "f", "protocol": "reference"}})
