@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from birdlab.errors import DataError, Problem
 from birdlab.panels.detection import spread
+from birdlab.readers.labels import locate
 from birdlab.report.show import Panel, m
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ _PATHS = ("videopath", "path", "clip_path", "file")
 _NO_ANSWER = "nothing"
 
 
-def clip_panels(clips: pl.DataFrame, root: Path, recipe: Recipe, *, n: int = 6, each: int = 5) -> list[Panel]:
+def clip_panels(
+    clips: pl.DataFrame, root: Path, recipe: Recipe, *, n: int = 6, each: int = 5, base: Path | None = None
+) -> list[Panel]:
     """Strips of clips, those that a model named wrong first, then the others; a video's second after every video's first.
 
     Args:
@@ -39,6 +42,7 @@ def clip_panels(clips: pl.DataFrame, root: Path, recipe: Recipe, *, n: int = 6, 
             says where a clip lies: under ``root``, or beside the table.
         n: strips at most.
         each: frames of a strip.
+        base: folder of the recipe, where the table is looked for first (default: ``root``).
 
     Returns:
         Panels. A clip whose file is not there or cannot be read is passed over, with a word in the log; none is left where
@@ -47,7 +51,7 @@ def clip_panels(clips: pl.DataFrame, root: Path, recipe: Recipe, *, n: int = 6, 
     section = recipe.individuals.actions if recipe.individuals else None
     if section is None or clips.is_empty() or n < 1:
         return []
-    files = clip_files(root / section.truth, root)
+    files = clip_files(locate(section.truth, base or root, root), root)
     if not files:
         logging.getLogger("birdlab").info("no clip of %s has a file: no strip is shown", section.truth)
         return []

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
+from videos import write_video
 
 from birdlab.cli import main
 from birdlab.errors import DataError, ParameterError
 from birdlab.individuals.budget_words import budget_sentence
+from birdlab.panels.clips import clip_panels
 from birdlab.readers.chirp import read_colony
 from birdlab.readers.coco_keypoints import Poses
 from birdlab.readers.pose_files import read_poses
@@ -87,3 +90,13 @@ def test_printed_tracks_have_their_interval_and_say_why_one_is_missing(
 def test_a_key_that_would_change_nothing_is_no_key() -> None:
     with pytest.raises(ParameterError, match="protocol"):
         parse_recipe({"name": "x", "data": {}, "individuals": {"folder": "f", "protocol": "reference"}})
+
+
+def test_the_table_of_clips_may_lie_beside_the_recipe(tmp_path: Path) -> None:
+    write_video(tmp_path / "data" / "a.mp4", [0, 40, 80])
+    (tmp_path / "clips.csv").write_text("AnnotID,VideoPath,Behaviour\na,a.mp4,Peck\n")
+    recipe = SimpleNamespace(individuals=SimpleNamespace(actions=SimpleNamespace(truth="clips.csv")))
+    names = ("model", "clip_id", "video_id", "truth", "predicted")
+    clips = pl.DataFrame([("c3d", "a", "v", "Peck", "Other")], schema=dict.fromkeys(names, pl.String), orient="row")
+    shown = clip_panels(clips, tmp_path / "data", recipe, base=tmp_path)  # type: ignore[arg-type]
+    assert [panel.alt.split(",")[0] for panel in shown] == ["3 frames of clip a"]
