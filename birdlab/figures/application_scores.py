@@ -200,7 +200,7 @@ def fig_tolerance(frame: pl.DataFrame, *, models: Sequence[str] = (), narrow: bo
                               linestyle="-" if solid else (0, (3, 2)), marker="o" if line.height == 1 else again[source], markevery=5, ms=4,
                               gid=f"{source} {'corrected' if corrected else 'coded'}")  # fmt: skip
         axes.set(xlim=(0, known["tolerance_s"].max() or 1.0), ylim=(0, 1.02))
-        axes.set_xlabel("pecks that may lie so far apart, s", fontsize=PT)
+        axes.set_xlabel("how far apart two pecks may lie, s", fontsize=PT)
         axes.grid(axis="y")
         sheet.write_head(axes, [Word("F1")])
         high = figure.get_size_inches()[1]
