@@ -168,7 +168,10 @@ def following_numbers(metrics: pl.DataFrame) -> pl.DataFrame:
             "value_reason": none if best["value"] is None else "a mean of birds, not resampled",
         }
         row |= {"published": _span(printed) if len(printed) > 1 else f"{printed[0]:.3g}" if len(printed) else None}
-        rows.append(row | {"published_reason": "no published number stands beside this study"})
+        # A recipe may ask for the paper, and a number of the paper may still be missing.
+        beside = metrics.filter(pl.col("dataset") == "chirp").height > 0
+        nothing = "no such number of CHIRP is at hand" if beside else "no published number stands beside this study"
+        rows.append(row | {"published_reason": nothing})
     floats = {"value", "value_lo", "value_hi"}
     return pl.DataFrame(rows, schema={c: pl.Float64 if c in floats else pl.String for c in rows[0]})
 

@@ -9,9 +9,11 @@ import polars as pl
 import pytest
 from videos import write_video
 
+from birdlab.chapters.summary import following_numbers
 from birdlab.cli import main
 from birdlab.errors import DataError, ParameterError
 from birdlab.individuals.budget_words import budget_sentence
+from birdlab.individuals.published import published
 from birdlab.panels.clips import clip_panels
 from birdlab.readers.chirp import read_colony
 from birdlab.readers.coco_keypoints import Poses
@@ -100,3 +102,10 @@ def test_the_table_of_clips_may_lie_beside_the_recipe(tmp_path: Path) -> None:
     clips = pl.DataFrame([("c3d", "a", "v", "Peck", "Other")], schema=dict.fromkeys(names, pl.String), orient="row")
     shown = clip_panels(clips, tmp_path / "data", recipe, base=tmp_path)  # type: ignore[arg-type]
     assert [panel.alt.split(",")[0] for panel in shown] == ["3 frames of clip a"]
+
+
+def test_a_number_that_the_paper_lacks_is_not_blamed_on_the_study() -> None:
+    reasons = {r["measure"]: r["published_reason"] for r in following_numbers(published("chirp")).to_dicts()}
+    assert reasons["HOTA of the best tracker"] == "no such number of CHIRP is at hand"
+    without = following_numbers(published([])).to_dicts()
+    assert {r["published_reason"] for r in without} == {"no published number stands beside this study"}
