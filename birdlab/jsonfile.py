@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,28 @@ def read_json(path: Path, *, source: str = "") -> Any:
         raise DataError(_broken(error, where)) from error
     except (ValueError, RecursionError) as error:
         raise DataError(Problem("not_json", str(error)[:100], "JSON", file=where)) from error
+
+
+def each_key_once(where: str) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
+    """Hook of :func:`json.loads` (``object_pairs_hook``) that refuses an object with one key twice, of which Python
+    would keep the last.
+
+    Args:
+        where: how messages name the file.
+
+    >>> json.loads('{"a": 1, "b": 2}', object_pairs_hook=each_key_once("x.json"))
+    {'a': 1, 'b': 2}
+    """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        out = dict(pairs)
+        if len(out) < len(pairs):
+            keys = [key for key, _ in pairs]
+            found = f"{ascii(next(key for key in keys if keys.count(key) > 1))[:60]} twice"
+            raise DataError(Problem("key_twice", found, "each key once", file=where))
+        return out
+
+    return once
 
 
 def _broken(error: json.JSONDecodeError, where: str) -> Problem:

@@ -61,7 +61,7 @@ def _keypoints(section: Individuals, base: Path, root: Path) -> Iterable[Found]:
         return []
     truth = read_truth(locate(keypoints.truth, base, root), scene=keypoints.scene, session=keypoints.session)
     sigma_list(truth.names, keypoints.sigmas)
-    found: list[Found] = []
+    found = [_told(n.code, n.message, n.n, keypoints.truth) for n in truth.notices]
     for path in keypoints.predictions.values():
         found += caught(lambda path=path: _poses(locate(path, base, root), truth, read_poses))
     return found

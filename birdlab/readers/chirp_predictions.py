@@ -13,6 +13,7 @@ import polars as pl
 
 from birdlab import schemas
 from birdlab.errors import DataError, Problem
+from birdlab.jsonfile import each_key_once
 from birdlab.readers.chirp_names import PICKLES, Named, bird_expr, track_expr, track_of
 from birdlab.readers.columns import read_columns
 from birdlab.readers.safe_pickle import load_plain
@@ -124,21 +125,11 @@ def dictionary(path: Path, shape: str) -> dict[Any, Any]:
 
 def _json(path: Path) -> Any:
     """A JSON file of moderate size; a key that stands twice is a problem, never the last of them."""
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        out: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in out:
-                found = ascii(key)[:60]
-                raise DataError(Problem("key_twice", f"{found} twice", "each key once", file=str(path)))
-            out[key] = value
-        return out
-
     try:
         if path.stat().st_size > _MOST_BYTES:
             found, expected = f"{path.stat().st_size / 2**20:.0f} MiB", f"at most {_MOST_BYTES // 2**20} MiB"
             raise DataError(Problem("too_large", found, expected, file=str(path)))
-        return json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=once)
+        return json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=each_key_once(str(path)))
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(Problem("unreadable", str(error)[:120], "a JSON file in UTF-8", file=str(path))) from error
     except (ValueError, RecursionError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +12,13 @@ from typing import Any
 import numpy as np
 
 from birdlab.errors import DataError, Problem
+from birdlab.jsonfile import each_key_once
 from birdlab.readers.files import Notice, at_most
 
 #: Fields of ``images`` that hold the number of the frame in its video, the first that is there.
 FRAMES = ("frame", "frame_index", "frame_id")
+#: Farthest that a keypoint can lie, px: what is farther is no place in a picture, and its distance no number.
+FARTHEST = 1e7
 
 
 @dataclass(frozen=True)
@@ -75,9 +79,20 @@ def read_truth(path: Path, *, scene: str = "scene", session: str = "video") -> P
         raise DataError(at_most(problems))
     if not birds:
         raise DataError(Problem("no_keypoints", "no bird with keypoints", "keypoints in annotations", file=str(path)))
-    crowds = sum(bird.is_crowd for bird in birds)
-    notices = [Notice("crowds", "birds by hand marked as a crowd: not scored", crowds, str(path))] if crowds else []
-    return Poses(names, images, birds, notices)
+    return Poses(names, images, birds, _remarks(birds, path))
+
+
+def _remarks(birds: list[Instance], path: Path) -> list[Notice]:
+    """What is odd in birds by hand."""
+    scored = [bird for bird in birds if not bird.is_crowd]
+    unseen = sum(not (bird.points[:, 2] > 0).any() for bird in scored)
+    flat = sum(bird.box[2] <= 0 or bird.box[3] <= 0 for bird in scored if (bird.points[:, 2] > 0).any())
+    counts = (
+        ("crowds", "birds by hand marked as a crowd: not scored", len(birds) - len(scored)),
+        ("no_keypoint", "birds by hand without a keypoint that can be seen: not scored", unseen),
+        ("flat_box", "birds by hand whose box has no area: OKS and normalised PCK take them for tiny", flat),
+    )
+    return [Notice(code, text, n, str(path)) for code, text, n in counts if n]
 
 
 def _images(
@@ -145,7 +160,7 @@ def _with_v(birds: list[Instance], path: Path) -> tuple[list[Instance], list[Not
 def read_json(path: Path) -> Any:
     """JSON of a file, or one clear problem."""
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        return json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=each_key_once(str(path)))
     except OSError as error:
         why = "no such file" if not path.exists() else error.strerror or str(error)
         raise DataError(Problem("unreadable", why, "a COCO file", "check the path", file=str(path))) from error
@@ -158,6 +173,11 @@ def _names(raw: dict[str, Any], path: Path) -> tuple[str, ...]:
     for category in _list(raw, "categories", path):
         names = category.get("keypoints")
         if isinstance(names, list) and names and all(isinstance(n, str) for n in names):
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                found = f"{', '.join(twice)} twice"
+                raise DataError(
+                    Problem("name_twice", found, "each name once", file=str(path), key="categories[].keypoints")
+                )
             return tuple(names)
     raise DataError(
         Problem("no_keypoints", "no category with keypoints", "categories[].keypoints: names", file=str(path))
@@ -187,10 +207,13 @@ def _instance(
         wrong("unknown_image_id", image, "a picture of the truth", "image_id")
         return None
     numbers = row.get("keypoints")
-    usable = isinstance(numbers, list) and len(numbers) == 3 * len(names)
-    if not usable or not all(_number(v) for v in numbers):
+    if not isinstance(numbers, list) or len(numbers) != 3 * len(names):
         found = f"{len(numbers)} values" if isinstance(numbers, list) else type(numbers).__name__
         wrong("bad_keypoints", found, f"3 numbers for each of {len(names)} keypoints", "keypoints")
+        return None
+    odd = [v for v in numbers if not _number(v) or abs(v) > FARTHEST]
+    if odd:
+        wrong("bad_keypoints", ascii(reprlib.repr(odd[0]))[1:-1], f"numbers of at most {FARTHEST:g}", "keypoints")
         return None
     points = np.array(numbers, dtype=np.float64).reshape(-1, 3)
     placed = points[points[:, 2] > 0]

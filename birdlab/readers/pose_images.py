@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from birdlab.errors import DataError, Problem
-from birdlab.readers.coco_keypoints import Instance, Poses
+from birdlab.readers.coco_keypoints import FARTHEST, Instance, Poses
 from birdlab.readers.files import Notice, at_most
 
 
@@ -56,7 +56,7 @@ def placed(sheet: Sheet, truth: Poses, path: Path) -> Poses:
     """
     order, notices = _keypoints(sheet.names, truth.names, path)
     find = _by_name(truth) if sheet.rows and isinstance(sheet.rows[0], str) else _by_frame(truth, sheet, path)
-    birds, strange, problems = [], 0, []
+    birds, strange, problems = [], 0, _no_places(sheet, path)
     taken: dict[str, object] = {}
     for r, row in enumerate(sheet.rows):
         images = find(row)
@@ -84,6 +84,18 @@ def placed(sheet: Sheet, truth: Poses, path: Path) -> Poses:
         text = f"{path.name}: pictures that are not in the truth: not scored"
         notices.append(Notice("other_images", text, strange, str(path)))
     return Poses(truth.names, truth.images, birds, notices)
+
+
+def _no_places(sheet: Sheet, path: Path) -> list[Problem]:
+    """Points that lie where no picture reaches; infinite ones are not placed."""
+    far = np.argwhere(np.isfinite(sheet.points) & (np.abs(sheet.points) > FARTHEST))
+    return [
+        Problem(
+            "bad_keypoints", f"{sheet.points[r, b, k, axis]:g}", f"numbers of at most {FARTHEST:g}", file=str(path),
+            record=str(sheet.rows[r]), key=sheet.names[k],
+        )
+        for r, b, k, axis in far.tolist()
+    ]  # fmt: skip
 
 
 def _instance(name: str, image: str, xy: np.ndarray, there: np.ndarray, score: float) -> Instance:

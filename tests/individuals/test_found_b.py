@@ -1,0 +1,81 @@
+"""Bad input for individuals and behaviour that once went unsaid, or was said in words that did not help."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from birdlab.errors import DataError, ParameterError
+from birdlab.readers.behaviours import read_clips
+from birdlab.readers.coco_keypoints import read_results, read_truth
+from birdlab.readers.pose_images import Sheet, placed
+from birdlab.recipe import parse_recipe
+
+
+def coco(names: list[str], points: list[float], **more: object) -> str:
+    bird = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 50, 50], "keypoints": points} | more
+    images = [{"id": 1, "file_name": "a.jpg", "width": 100, "height": 100, "video": "v"}]
+    return json.dumps({"images": images, "annotations": [bird], "categories": [{"id": 1, "keypoints": names}]})
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_keypoint_named_twice_names_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path / "truth.json", coco(["bill", "bill"], [1, 2, 2, 3, 4, 2]))
+    with pytest.raises(DataError, match=r"truth\.json, categories.*found bill twice"):
+        read_truth(path)
+
+
+@pytest.mark.parametrize(("value", "said"), [("NaN", "nan"), ("1e308", "1e[+]308"), ("1e999", "inf"), ("null", "None")])
+def test_a_keypoint_that_is_no_place_is_shown(tmp_path: Path, value: str, said: str) -> None:
+    text = coco(["bill"], [7, 2, 2])
+    truth = read_truth(written(tmp_path / "truth.json", text))
+    bad = text.replace("[7,", f"[{value},")
+    with pytest.raises(DataError, match=rf"annotations\[0\], keypoints: found {said}; expected numbers"):
+        read_truth(written(tmp_path / "bad.json", bad))
+    with pytest.raises(DataError, match=rf"record 0, keypoints: found {said}; expected numbers"):
+        read_results(tmp_path / "bad.json", truth)
+
+
+def test_points_of_a_sheet_that_are_no_place(tmp_path: Path) -> None:
+    truth = read_truth(written(tmp_path / "truth.json", coco(["bill"], [7, 2, 2])))
+    sheet = Sheet(["a.jpg"], ["one"], ["bill"], np.array([[[[1e308, 2.0]]]]), np.array([[1.0]]))
+    with pytest.raises(DataError, match=r"x\.csv, a\.jpg, bill: found 1e\+308"):
+        placed(sheet, truth, tmp_path / "x.csv")
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    text = coco(["bill"], [7, 2, 2]).replace('{"images"', '{"annotations": [], "images"', 1)
+    with pytest.raises(DataError, match="'annotations' twice"):
+        read_truth(written(tmp_path / "truth.json", text))
+
+
+def test_birds_by_hand_without_area_or_without_keypoint_are_counted(tmp_path: Path) -> None:
+    flat = read_truth(written(tmp_path / "flat.json", coco(["bill"], [7, 2, 2], bbox=[1, 1, 0, 0])))
+    assert [(n.code, n.n) for n in flat.notices] == [("flat_box", 1)]
+    unseen = read_truth(written(tmp_path / "unseen.json", coco(["bill"], [0, 0, 0])))
+    assert [(n.code, n.n) for n in unseen.notices] == [("no_keypoint", 1)]
+
+
+def test_clips_without_a_model_are_the_truth_alone(tmp_path: Path) -> None:
+    clips, _ = read_clips(written(tmp_path / "clips.csv", "clip_id,video_id,behaviour\nc1,v1,Peck\n"), {})
+    assert clips.select("model", "truth", "predicted").rows() == [("", "Peck", None)]
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_settings_that_are_no_number(value: float) -> None:
+    section = {"folder": "f", "keypoints": {"truth": "a.json", "predictions": {}}}
+    for changed in (
+        section | {"fps": value},
+        section | {"keypoints": section["keypoints"] | {"sigmas": value}},
+        section | {"keypoints": section["keypoints"] | {"sigmas": {"bill": value}}},
+    ):
+        with pytest.raises(ParameterError, match="finite|greater"):
+            parse_recipe({"name": "x", "data": {}, "individuals": changed})
