@@ -157,7 +157,8 @@ def read_clips(
             problems += error.problems
     if problems:
         raise DataError(problems)
-    frame = pl.concat(parts) if parts else known.with_columns(pl.lit(""), pl.lit(None, pl.String).alias("predicted"))
+    alone = known.with_columns(pl.lit(None, pl.String).alias("predicted"), pl.lit("").alias("model"))
+    frame = pl.concat(parts) if parts else alone
     return schemas.validate("action_clips", frame, source=str(truth)), notices
 
 
