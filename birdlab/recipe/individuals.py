@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 from birdlab.recipe.sections import MODEL_NAME, Probability, Strict
 
 Name = Annotated[str, Field(pattern=MODEL_NAME)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Path_ = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]+$")]
 
 
@@ -27,7 +29,7 @@ class Keypoints(Strict):
 
     truth: Path_  #: COCO keypoints
     predictions: dict[Name, Path_]  #: model -> COCO results or a COCO file, DeepLabCut csv or h5, SLEAP analysis h5
-    sigmas: Annotated[float, Field(gt=0)] | dict[str, Annotated[float, Field(gt=0)]] = 0.05
+    sigmas: Positive | dict[str, Positive] = 0.05
     #: fall-off of OKS per keypoint (COCO: 0.025 for eyes to 0.107 for hips)
     scene: str = "scene"  #: field of the images that names the kind of scene
     session: str = "video"  #: field of the images that names the video
@@ -38,7 +40,7 @@ class Individuals(Strict):
 
     folder: Path_  #: published layout: MetaData.csv, GroundTruth, InferenceData, HumanBenchmarkBORIS
     inference: Path_ | None = None  #: folder of the predictions (default: ``folder``/InferenceData)
-    fps: Annotated[float, Field(gt=0)] | None = None  #: frame rate where MetaData.csv has no column FPS, Hz
+    fps: Positive | None = None  #: frame rate where MetaData.csv has no column FPS, Hz
     human: bool = True  #: print the human benchmark, where the folder has one
     n_random: Annotated[int, Field(ge=20, le=10_000)] = 200  #: draws of the random baseline
     tolerance_s: Annotated[float, Field(gt=0, le=60)] = (
@@ -59,9 +61,9 @@ class ClipClassifier(Strict):
     frames: Annotated[int, Field(ge=1)] = 25  #: tracked frames in a window
     imgsz: Annotated[int, Field(ge=16)] = 224  #: side of the network's input, px
     pad: Literal["centre", "corner"] = "centre"  #: where the bird lies in the black square it is put into
-    mean: Annotated[list[float], Field(min_length=3, max_length=3)] = Field(default_factory=lambda: [0.0, 0.0, 0.0])
+    mean: Annotated[list[Finite], Field(min_length=3, max_length=3)] = Field(default_factory=lambda: [0.0, 0.0, 0.0])
     #: subtracted per channel (RGB, 0-255 scale)
-    std: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=3, max_length=3)] = Field(
+    std: Annotated[list[Positive], Field(min_length=3, max_length=3)] = Field(
         default_factory=lambda: [255.0, 255.0, 255.0]
     )  #: divided by, per channel
     softmax: Literal["auto", "yes", "no"] = "auto"  #: whether the output needs one to be probabilities
