@@ -25,8 +25,8 @@ def documented_view(colony: Colony) -> Colony:
     """The colony as the documented protocol counts it.
 
     Boxes of the truth without area, of nobody known or written twice are left out; behaviours written twice count once;
-    what lies outside its video does not count (boxes, behaviours, windows), and a behaviour that reaches past the end is
-    clipped. :func:`birdlab.individuals.notices.notices` says how many.
+    what lies outside its video does not count (boxes, behaviours, windows, rows that a person coded), and a behaviour
+    that reaches past the end is clipped. :func:`birdlab.individuals.notices.notices` says how many.
     """
     lengths = colony.videos.select("video_id", "n_frames")
     boxes = colony.boxes.filter(has_area() & pl.col("individual_id").is_not_null())
@@ -43,6 +43,7 @@ def documented_view(colony: Colony) -> Colony:
         tracks=_inside(colony.tracks, lengths, first="frame", last="frame").drop("n_frames"),
         events=events.drop("n_frames"),
         windows=windows.drop("n_frames"),
+        human=_inside(colony.human, lengths, first="frame", last="frame").drop("n_frames"),
     )
 
 

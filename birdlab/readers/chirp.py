@@ -335,7 +335,14 @@ def _human(place: Path, known: list[str], collect: _Collected, notices: list[Not
     ):
         if names:
             notices.append(Notice(code, f"{text} ({', '.join(names[:6])})", len(names)))
-    return collect.all("colony_human", [(path, _coded(*key)) for key, path in files.items()])
+    coded = collect.all("colony_human", [(path, _coded(*key)) for key, path in files.items()])
+    without = set(files) - set(coded.select("video_id", "individual_id").unique().rows())
+    if without and not collect.problems:
+        first = files[min(without)].name
+        notices.append(Notice("human_empty", f"codings without a row, {first} first: nothing was coded", len(without)))
+    if not files:
+        notices.append(Notice("human_none", "HumanBenchmarkBORIS holds no coding of a video: no second person", 0))
+    return coded
 
 
 def _coded(video: str, bird: str) -> Callable[[Path], pl.DataFrame]:

@@ -18,6 +18,7 @@ def remarks(
     """Notices about tables of :class:`birdlab.readers.chirp.Colony`; nothing that is 0 is one."""
     lengths = videos.select("video_id", "n_frames")
     outside = (pl.col("frame") < 0) | (pl.col("frame") >= pl.col("n_frames"))
+    beyond = (pl.col("end") > pl.col("n_frames")) | (pl.col("start") < 0)
     late = (pl.col("end") >= pl.col("n_frames")) | (pl.col("start") < 0)
     empty = windows.filter(pl.col("end") <= pl.col("start"))
     counts = [
@@ -43,8 +44,15 @@ def remarks(
         ("duplicate_event", "behaviours by hand that stand in the file twice: counted once (documented)",
          events.height - events.unique(["video_id", "label", "behaviour", "start", "end"]).height),
         ("empty_window", f"windows that end where they begin, or before: empty (documented){_first(empty, 'track')}", empty.height),
+        ("window_beyond", "windows that reach outside the length of their video: only what lies inside counts (documented)",
+         windows.join(lengths, on="video_id").filter(beyond).height),
+        ("human_outside", "rows coded again outside the length of their video: not counted (documented)",
+         human.join(lengths, on="video_id").filter(outside).height),
+        ("peck_absent", "rows coded again as a peck of a bird that is coded as absent: counted as pecks",
+         human.filter(pl.col("peck") & ~pl.col("present")).height),
     ]  # fmt: skip
     notices = [Notice(code, text, n) for code, text, n in counts if n]
+    notices += [*_nothing(videos, boxes, events, windows), *_coded_again(boxes, events, human)]
     notices += [*_unnamed(tracks, names, windows), *_case(boxes, events, names, windows)]
     if combinations.is_empty():
         notices.append(Notice("no_combination", "no tracker has both behaviours and names of birds", 0))
@@ -54,6 +62,39 @@ def remarks(
         text = f"combinations that lack a video of MetaData.csv ({_some(absent)})"
         notices.append(Notice("incomplete", text, missing.height))
     return notices + _impossible(videos, boxes, names)
+
+
+def _nothing(videos: pl.DataFrame, boxes: pl.DataFrame, events: pl.DataFrame, windows: pl.DataFrame) -> list[Notice]:
+    """Truth and predictions in which there is nothing to find."""
+    notices = []
+    seen = boxes.drop_nulls("individual_id")["video_id"].unique().to_list()
+    if empty := [video for video in videos["video_id"] if video not in seen]:
+        notices.append(Notice("no_bird", f"videos without a box of a known bird by hand ({_some(empty)})", len(empty)))
+    if events.filter(_peck("behaviour") & pl.col("individual_id").is_not_null()).is_empty():
+        notices.append(Notice("no_peck", "no peck of a known bird by hand in any video: every true rate is 0", 0))
+    for (model,), part in windows.group_by("model", maintain_order=True):
+        if not part.select(_peck("label").any()).item():
+            labels = _some(sorted(part["label"].unique()))
+            notices.append(Notice("never_pecks", f"{model} calls no window Peck, only {labels}", part.height))
+    return notices
+
+
+def _coded_again(boxes: pl.DataFrame, events: pl.DataFrame, human: pl.DataFrame) -> list[Notice]:
+    """Birds of coded videos that only one of the two people has."""
+    key, notices = ["video_id", "individual_id"], []
+    coded = human.select(key).unique()
+    there = pl.concat([boxes.select(key), events.select(key)]).drop_nulls().unique()
+    there = there.join(coded.select("video_id").unique(), on="video_id", how="semi")
+    for code, text, lost in (
+        ("human_missing", "birds by hand of videos coded again that have no coding: not in what a person reaches",
+         there.join(coded, on=key, how="anti")),
+        ("human_unseen", "birds coded again that are not in the truth by hand of their video",
+         coded.join(there, on=key, how="anti")),
+    ):  # fmt: skip
+        if lost.height:
+            names = _some([f"{bird} in {video}" for video, bird in lost.sort(key).rows()])
+            notices.append(Notice(code, f"{text} ({names})", lost.height))
+    return notices
 
 
 def _unnamed(tracks: pl.DataFrame, names: pl.DataFrame, windows: pl.DataFrame) -> list[Notice]:
@@ -104,6 +145,10 @@ def _impossible(videos: pl.DataFrame, boxes: pl.DataFrame, names: pl.DataFrame) 
             text = f"{what} that are not among the possible birds of their video ({shown})"
             notices.append(Notice(code, text, odd.height))
     return notices
+
+
+def _peck(column: str) -> pl.Expr:
+    return pl.col(column).str.strip_chars().str.to_lowercase() == "peck"
 
 
 def _some(names: list[str]) -> str:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from birdlab.errors import DataError, ParameterError
+from birdlab.individuals.human import human_numbers
 from birdlab.readers.behaviours import read_clips
+from birdlab.readers.chirp import read_colony
 from birdlab.readers.coco_keypoints import read_results, read_truth
 from birdlab.readers.pose_images import Sheet, placed
 from birdlab.recipe import parse_recipe
@@ -79,3 +84,59 @@ def test_settings_that_are_no_number(value: float) -> None:
     ):
         with pytest.raises(ParameterError, match="finite|greater"):
             parse_recipe({"name": "x", "data": {}, "individuals": changed})
+
+
+@pytest.fixture
+def refset(tmp_path: Path) -> Path:
+    folder = tmp_path / "set"
+    shutil.copytree(Path(__file__).parents[1] / "data" / "individuals" / "refset", folder)
+    return next(p.parent for p in folder.rglob("MetaData.csv"))
+
+
+def told(folder: Path) -> dict[str, tuple[str, int]]:
+    return {code: (text, n) for code, text, n in read_colony(folder).notices.select("code", "message", "n").rows()}
+
+
+def test_what_a_person_coded_and_did_not_code_is_counted(refset: Path) -> None:
+    place, before = refset / "HumanBenchmarkBORIS", told(refset)
+    files = sorted(place.glob("*.tsv"))
+    assert not {c for c in before if c.startswith("human_")}
+    files[0].rename(place / files[0].name.replace(files[0].stem.rpartition("_")[2], "zzzz"))
+    files[1].write_text("Present\tPeck\n")
+    files[2].write_text("Present\tPeck\n" + "0\t1\n" * 1510)
+    after = told(refset)
+    assert after["human_missing"][1] == 2 and after["human_unseen"][1] == 1 and "zzzz in" in after["human_unseen"][0]
+    assert after["human_empty"][1] == 1 and files[1].name in after["human_empty"][0]
+    assert after["human_outside"][1] == 10 and after["peck_absent"][1] >= 1510
+    shutil.rmtree(place)
+    place.mkdir()
+    assert "human_none" in told(refset)
+
+
+def test_rows_coded_past_the_end_of_a_video_do_not_lengthen_it(refset: Path) -> None:
+    colony = read_colony(refset)
+    more = colony.human.filter(pl.col("frame") == 0).with_columns(pl.lit(1_500_000).cast(pl.Int32).alias("frame"))
+    longer = replace(colony, human=pl.concat([colony.human, more]))
+    assert human_numbers(longer).equals(human_numbers(colony))
+
+
+def test_nothing_to_find_is_said(refset: Path) -> None:
+    truth = sorted((refset / "GroundTruth").glob("*.csv"))
+    for path in truth:
+        path.write_text(path.read_text().splitlines()[0] + "\n")
+    for path in (refset / "InferenceData").glob("*BehavDict*.json"):
+        path.write_text(path.read_text().replace('"Peck"', '"Pek"'))
+    after = told(refset)
+    assert after["no_bird"][1] == 2 and "no_peck" in after
+    assert "calls no window Peck, only" in after["never_pecks"][0] and "Pek" in after["never_pecks"][0]
+
+
+def test_windows_that_reach_outside_are_counted(refset: Path) -> None:
+    path = next((refset / "InferenceData").glob("*BehavDict*.json"))
+    path.write_text('{"1": [[-5, 20, "Peck"], [1490, 1501, "Other"], [1490, 1500, "Other"]]}')
+    assert told(refset)["window_beyond"][1] == 2 + told_before(refset, path)
+
+
+def told_before(folder: Path, path: Path) -> int:
+    path.write_text("{}")
+    return told(folder).get("window_beyond", ("", 0))[1]
