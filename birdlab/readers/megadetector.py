@@ -303,4 +303,7 @@ def read_megadetector_predictions(
     predictions = pl.DataFrame(rows, schema_overrides=table.dtypes, schema=list(table.dtypes), orient="row")
     failed = [{"model": model, "frame_id": f, "stage": "predict", "message": why} for f, why in found.failures.items()]
     failures = pl.DataFrame(failed, schema=schemas.TABLES["failures"].dtypes, orient="row")
-    return predictions, failures, list(found.notices)
+    silent = frames.height - frames["frame_id"].is_in([*found.detections, *found.failures]).sum()
+    text = "pictures of the study that the file does not mention: taken as looked at, with nothing found"
+    notices = [*found.notices, *([Notice("not_mentioned", text, silent)] if silent else [])]
+    return predictions, failures, notices
