@@ -160,7 +160,7 @@ def test_no_tracking_photographs_strides_and_failures_are_told(tmp_path: Path) -
     )
     made = follow_study.build(run)
     told = dict(made["follow_notices"].select("code", "n").iter_rows())
-    assert told == {"photographs": 1, "steps": 1, "failed_frames": 1, "setting": 10}
+    assert told == {"photographs": 1, "steps": 1, "failed_frames": 1, "setting": 10, "nothing": 1}
     row = follow_table(made["followed"], made["follow_videos"]).row(0, named=True)
     assert (row["tracks"], row["boxes"], row["median_length"], row["frames_with"]) == (0, 0, None, 0)
     assert (run.dir / "tracks" / "botsort" / "v.txt").read_text() == ""

@@ -61,7 +61,7 @@ def build(run: Run) -> dict[str, pl.DataFrame]:
         rows, about = _follow(run, section, tracker, videos)
         followed.append(rows)
         said.append(about)
-        notices += _tracker_notices(tracker, about)
+        notices += _tracker_notices(tracker, rows, about)
     tracks = pl.concat([FOLLOWED.to_frame(), *followed])
     named = []
     for spec in section.classifiers:
@@ -220,11 +220,14 @@ def _study_notices(section: Tracking, videos: list[_Video], media: pl.DataFrame)
     return out
 
 
-def _tracker_notices(tracker: str, about: pl.DataFrame) -> list[tuple]:
+def _tracker_notices(tracker: str, rows: pl.DataFrame, about: pl.DataFrame) -> list[tuple]:
     name, n, out = NAMES[tracker], int(about["n_frames"].sum()), []
     if tracker == "botsort":
         message = "motion of the camera and appearance were left aside: cameras are taken to stand still"
         out.append((name, "setting", message, n))
+    without = about.join(rows, on="media_id", how="anti")["media_id"].to_list()
+    if without:
+        out.append((name, "nothing", f"videos in which no bird was followed, {without[0]} first", len(without)))
     outside = int(about["n_outside"].sum())
     if outside:
         out.append((name, "outside", "boxes that the tracker put outside the frame were left out", outside))
