@@ -72,10 +72,12 @@ def _weights(model: Model, base: Path, root: Path) -> Iterable[Found]:
 
 def _clip_networks(recipe: Recipe, base: Path, root: Path) -> Iterable[Found]:
     if recipe.tracking and recipe.tracking.classifiers:
-        from birdlab.inference.clip_network import find_clip_weights
+        from birdlab.inference.clip_network import find_clip_weights, safe_script
 
         for spec in recipe.tracking.classifiers:
-            find_clip_weights(spec, base, root)
+            weights = find_clip_weights(spec, base, root)
+            if weights.kind == "torchscript":
+                safe_script(weights.path)
     return []
 
 

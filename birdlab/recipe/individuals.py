@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from birdlab.recipe.sections import MODEL_NAME, Probability, Strict
 
@@ -67,6 +67,14 @@ class ClipClassifier(Strict):
         default_factory=lambda: [255.0, 255.0, 255.0]
     )  #: divided by, per channel
     softmax: Literal["auto", "yes", "no"] = "auto"  #: whether the output needs one to be probabilities
+
+    @field_validator("labels")
+    @classmethod
+    def _told_apart(cls, labels: list[str]) -> list[str]:
+        spelt = [label.strip().casefold() for label in labels]
+        if "" in spelt or len(set(spelt)) < len(spelt):
+            raise ValueError("an empty label, or two of one name; expected a name of its own for each output")
+        return labels
 
 
 class Tracking(Strict):

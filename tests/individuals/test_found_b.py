@@ -11,14 +11,18 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from pydantic import ValidationError
 
+from birdlab.check.recipe import check_recipe
 from birdlab.errors import DataError, ParameterError
 from birdlab.individuals.human import human_numbers
 from birdlab.readers.behaviours import read_clips
 from birdlab.readers.chirp import read_colony
 from birdlab.readers.coco_keypoints import read_results, read_truth
+from birdlab.readers.megadetector import read_megadetector_predictions
+from birdlab.readers.names import index_names
 from birdlab.readers.pose_images import Sheet, placed
-from birdlab.recipe import parse_recipe
+from birdlab.recipe import ClipClassifier, parse_recipe
 
 
 def coco(names: list[str], points: list[float], **more: object) -> str:
@@ -140,3 +144,34 @@ def test_windows_that_reach_outside_are_counted(refset: Path) -> None:
 def told_before(folder: Path, path: Path) -> int:
     path.write_text("{}")
     return told(folder).get("window_beyond", ("", 0))[1]
+
+
+@pytest.mark.parametrize("labels", [["Peck", "peck "], ["Peck", " "]])
+def test_labels_of_a_clip_classifier_are_told_apart(labels: list[str]) -> None:
+    with pytest.raises(ValidationError, match="two of one name"):
+        ClipClassifier(name="c", weights="c.onnx", labels=labels)
+
+
+def test_check_looks_into_the_weights_of_a_clip_classifier(tmp_path: Path) -> None:
+    import pickle
+
+    (tmp_path / "c.pt").write_bytes(pickle.dumps({"a": 1}))
+    classifier = {"name": "c", "weights": "c.pt", "labels": ["Peck", "Other"]}
+    recipe = {
+        "name": "x",
+        "data": {"root": ".", "media": [{"videos": "*.mp4"}]},
+        "models": [{"name": "d", "predictions": "p.json", "format": "megadetector"}],
+        "tracking": {"detector": "d", "classifiers": [classifier]},
+    }
+    path = written(tmp_path / "x.yaml", json.dumps(recipe))
+    assert "unsafe_weights" in {problem.code for _, problem in check_recipe(path)}
+
+
+def test_frames_that_a_megadetector_file_does_not_mention_are_counted(tmp_path: Path) -> None:
+    frames = pl.DataFrame({"frame_id": ["a.jpg", "b.jpg"], "media_id": ["a.jpg", "b.jpg"]})
+    frames = frames.with_columns(width_px=pl.lit(10), height_px=pl.lit(10), frame_index=pl.lit(None, pl.Int32))
+    content = {"images": [{"file": "a.jpg", "detections": []}], "detection_categories": {"1": "bird"}}
+    path = written(tmp_path / "md.json", json.dumps(content))
+    names = index_names(frames, tmp_path)
+    _, _, notices = read_megadetector_predictions(path, frames, names, model="d", known={"bird"})
+    assert [(n.code, n.n) for n in notices] == [("not_mentioned", 1)]
