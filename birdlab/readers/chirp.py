@@ -25,6 +25,10 @@ from birdlab.readers.files import Notice, notice_table
 __all__ = ["Colony", "bird_expr", "bird_of", "read_colony"]
 #: Frame rate of the published videos, for those that have none of their own, Hz.
 FPS = 25.0
+#: Frame rates that a camera can have, Hz; longest video (two days at 50 Hz), frames; farthest corner of a box, px. What
+#: lies outside is a slip of the pen, and would fill the memory or give numbers that are none.
+RATES, MOST_FRAMES, FARTHEST = (1e-4, 1e5), 10_000_000, 1e7
+_RATE = f"a frame rate from {RATES[0]:g} to {RATES[1]:,.0f}, Hz"
 _BOX = {
     "Frame": pl.Int64,
     "ID": pl.String,
@@ -79,8 +83,8 @@ def read_colony(folder: Path, inference: Path | None = None, *, fps: float | Non
         DataError: everything that cannot be read, in one error: missing files, names that say no known video or
             tracker, cells of a wrong type with their lines, pickles of more than plain values.
     """
-    if fps is not None and not 0 < fps < float("inf"):
-        raise ParameterError(Problem("bad_fps", f"{fps:g}", "a frame rate above 0, Hz", key="fps"))
+    if fps is not None and not RATES[0] <= fps <= RATES[1]:
+        raise ParameterError(Problem("bad_fps", f"{fps:g}", _RATE, key="fps"))
     folder, notices = Path(folder), []
     if not (folder / "MetaData.csv").exists() and (folder / "ApplicationSpecific" / "MetaData.csv").exists():
         folder = folder / "ApplicationSpecific"
@@ -131,13 +135,12 @@ def read_videos(path: Path, fps: float | None, notices: list[Notice]) -> pl.Data
     problems, rows = [], []
     for row in frame.to_dicts():
         about = {"file": str(path), "line": row["line"]}
-        if row["VideoLength"] < 1:
-            problems.append(
-                Problem("bad_length", str(row["VideoLength"]), "frames, at least 1", key="VideoLength", **about)
-            )
+        if not 1 <= row["VideoLength"] <= MOST_FRAMES:
+            expected = f"frames, from 1 to {MOST_FRAMES:,}"
+            problems.append(Problem("bad_length", str(row["VideoLength"]), expected, key="VideoLength", **about))
         rate = row.get("FPS")
-        if rate is not None and rate <= 0:
-            problems.append(Problem("bad_fps", f"{rate:g}", "a frame rate above 0, Hz", key="FPS", **about))
+        if rate is not None and not RATES[0] <= rate <= RATES[1]:
+            problems.append(Problem("bad_fps", f"{rate:g}", _RATE, key="FPS", **about))
         possible = _possible(row.get("PossibleBirds"), about, problems)
         rows.append(
             (row["Video"], row["VideoLength"], rate or fps or FPS, rate is not None or fps is not None, possible)
@@ -266,9 +269,16 @@ def _of(read: Callable[[Named], pl.DataFrame], named: Named) -> Callable[[Path],
 
 def _corners(path: Path) -> pl.DataFrame:
     frame = read_columns(path, _BOX)
+    corners, problems = ("Xmin", "Ymin", "Xmax", "Ymax"), []
+    for name in corners:
+        for value, line in frame.filter(pl.col(name).abs() > FARTHEST).select(name, "line").head(5).iter_rows():
+            about = {"file": str(path), "line": line, "key": name}
+            problems.append(Problem("bad_corner", f"{value:g}", f"px, at most {FARTHEST:g}", **about))
+    if problems:
+        raise DataError(problems)
     return frame.select(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("row"), pl.col("Frame").alias("frame"), "ID",
-        *(pl.col(c).alias(c.lower()) for c in ("Xmin", "Ymin", "Xmax", "Ymax")),
+        *(pl.col(c).alias(c.lower()) for c in corners),
     )  # fmt: skip
 
 

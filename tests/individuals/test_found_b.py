@@ -175,3 +175,21 @@ def test_frames_that_a_megadetector_file_does_not_mention_are_counted(tmp_path: 
     names = index_names(frames, tmp_path)
     _, _, notices = read_megadetector_predictions(path, frames, names, model="d", known={"bird"})
     assert [(n.code, n.n) for n in notices] == [("not_mentioned", 1)]
+
+
+@pytest.mark.parametrize(
+    ("cells", "key"), [(",2000000000,[],25", "VideoLength"), (",300,[],1e308", "FPS"), (",300,[],1e-300", "FPS")]
+)
+def test_lengths_and_rates_that_no_video_has(refset: Path, cells: str, key: str) -> None:
+    (refset / "MetaData.csv").write_text(f"Video,VideoLength,PossibleBirds,FPS\nv{cells}\n")
+    with pytest.raises(DataError, match=rf"MetaData\.csv, line 2, {key}: found"):
+        read_colony(refset)
+    with pytest.raises(ParameterError, match="fps"):
+        read_colony(refset, fps=1e300)
+
+
+def test_corners_that_no_picture_has(refset: Path) -> None:
+    path = next((refset / "GroundTruth").glob("*_BBox.csv"))
+    path.write_text(path.read_text() + "1,abcd_1,0,0,1e308,10\n")
+    with pytest.raises(DataError, match=r"_BBox\.csv, line \d+, Xmax: found 1e\+308"):
+        read_colony(refset)
