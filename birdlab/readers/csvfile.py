@@ -44,7 +44,7 @@ def read_rows(path: Path, *, shown: str, only: tuple[str, str] | None = None) ->
     try:
         raw = path.read_bytes()
     except OSError as error:
-        why = "no such file" if not path.exists() else type(error).__name__
+        why = "no such file" if not path.exists() else "a folder" if path.is_dir() else type(error).__name__
         raise DataError(Problem("unreadable", why, "a CSV file", "check the path", file=shown)) from error
     text, encoding = decode(raw, shown)
     first = text.lstrip("\n\r").partition("\n")[0].rstrip("\r")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from birdlab.errors import DataError
 from birdlab.readers.files import find_files
 from birdlab.readers.labels import locate
-from birdlab.recipe import Media, resolve
+from birdlab.recipe import Actions, Keypoints, Media, resolve
 from birdlab.shards import digest, write_atomic
 
 if TYPE_CHECKING:
@@ -105,12 +105,16 @@ def _individuals_files(run: Run) -> Iterator[str]:
     section = run.recipe.individuals
     if section is None or run.recipe.data.generator:
         return
-    names = [section.folder, section.inference]
-    for task in (section.actions, section.keypoints):
-        names += [task.truth, *task.predictions.values()] if task else []
-    for name in names:
+    for name in (section.folder, section.inference):
         if name:
             yield from _files_of(locate(name, run.base, run.data_root))
+    for task in (section.actions, section.keypoints):
+        # Single files: a folder named by mistake, perhaps one full of videos, is not read to its end before it is told.
+        yield from (str(locate(name, run.base, run.data_root)) for name in _files_named(task))
+
+
+def _files_named(task: Actions | Keypoints | None) -> list[str]:
+    return [task.truth, *task.predictions.values()] if task else []
 
 
 def _abstention_files(run: Run) -> Iterator[str]:

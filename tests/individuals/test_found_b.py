@@ -19,10 +19,12 @@ from birdlab.individuals.human import human_numbers
 from birdlab.readers.behaviours import read_clips
 from birdlab.readers.chirp import read_colony
 from birdlab.readers.coco_keypoints import read_results, read_truth
+from birdlab.readers.fingerprint import fingerprints
 from birdlab.readers.megadetector import read_megadetector_predictions
 from birdlab.readers.names import index_names
 from birdlab.readers.pose_images import Sheet, placed
-from birdlab.recipe import ClipClassifier, parse_recipe
+from birdlab.recipe import ClipClassifier, load_recipe, parse_recipe
+from birdlab.study import Run
 
 
 def coco(names: list[str], points: list[float], **more: object) -> str:
@@ -193,3 +195,16 @@ def test_corners_that_no_picture_has(refset: Path) -> None:
     path.write_text(path.read_text() + "1,abcd_1,0,0,1e308,10\n")
     with pytest.raises(DataError, match=r"_BBox\.csv, line \d+, Xmax: found 1e\+308"):
         read_colony(refset)
+
+
+def test_a_folder_named_where_a_file_belongs_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "videos").mkdir()
+    written(tmp_path / "videos" / "long.mp4", "x")
+    actions = {"truth": "videos", "predictions": {"c3d": "videos"}}
+    recipe = {"name": "x", "data": {"root": "."}, "individuals": {"folder": "app", "actions": actions}}
+    path = written(tmp_path / "x.yaml", json.dumps(recipe))
+    run = Run(load_recipe(path), path, tmp_path / "run", "06")
+    fingerprints(run)
+    assert not (run.dir / "hashes.json").exists()
+    with pytest.raises(DataError, match="videos: found a folder"):
+        read_clips(tmp_path / "videos", {})
