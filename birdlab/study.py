@@ -110,6 +110,45 @@ BUILDERS: dict[str, str] = {
     **dict.fromkeys(
         ("followed", "follow_videos", "follow_windows", "follow_notices"), "birdlab.inference.follow_study:build"
     ),
+    **dict.fromkeys(
+        (
+            *(
+                "reid_clips",
+                "reid_images",
+                "reid_roles",
+                "reid_candidates",
+                "reid_notices",
+                "reid_leaks",
+                "reid_counts",
+            ),
+            *("reid_sizes",),
+        ),
+        "birdlab.individuals.reid.inputs:build",
+    ),
+    **dict.fromkeys(("reid_embeddings", "reid_embedding_notices"), "birdlab.inference.embed_study:build"),
+    **dict.fromkeys(
+        (
+            *("ring_roster", "ring_colours", "ring_reads", "ring_calls", "ring_called", "ring_scores", "ring_segments"),
+            *("ring_colour_scores", "ring_confusion", "ring_calibration", "ring_temperatures", "ring_together"),
+            *("ring_notices", "metrics_rings"),
+        ),
+        "birdlab.individuals.rings.study:build",
+    ),
+    **dict.fromkeys(
+        (
+            *(
+                "reid_outcomes",
+                "reid_list_size",
+                "reid_cmc",
+                "reid_years",
+                "reid_lookalikes",
+                "reid_birds",
+                "reid_risk",
+            ),
+            *("reid_refused", "metrics_reid"),
+        ),
+        "birdlab.individuals.reid.study:build",
+    ),
     "splits": "birdlab.training.study:build",
     "split_facts": "birdlab.training.study:build",
     "split_table": "birdlab.training.study:build",
@@ -139,6 +178,10 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "birdlab.individuals.task_study:build": ("action_clips", "colony_tracks"),
     "birdlab.individuals.study:build": ("colony_tracks", "tracking_scores"),
     "birdlab.inference.follow_study:build": ("tracking", "predictions"),
+    "birdlab.individuals.reid.inputs:build": ("reid",),
+    "birdlab.inference.embed_study:build": ("reid_clips",),
+    "birdlab.individuals.rings.study:build": ("reid_clips",),
+    "birdlab.individuals.reid.study:build": ("reid_embeddings", "ring_calls"),
     "birdlab.training.study:build": ("training", "frames", "labels"),
 }
 #: Notebooks without which a table takes no part in ``metrics``: it costs a look at every picture.
@@ -146,6 +189,8 @@ ONLY_WITH: dict[str, tuple[str, ...]] = {
     "metrics_comparison": ("02b_comparison",),
     "metrics_difficulty": ("03_difficulty", "04_difficulty_model"),
     "metrics_difficulty_model": ("04_difficulty_model",),
+    "metrics_reid": ("05_reidentification",),
+    "metrics_rings": ("05_reidentification",),
     "metrics_tasks": ("06_actions_keypoints_tracking",),
     "metrics_application": ("07_application",),
     "metrics_abstention": ("09_abstention",),
@@ -188,6 +233,10 @@ class Run:
 
         return fingerprint(self)
 
+    def inputs_of(self, subject: str) -> str:
+        """Key of the content of the input files of one subject; see :func:`subject`."""
+        return self._inputs_of[subject]
+
     @cached_property
     def _inputs_of(self) -> dict[str, str]:
         from birdlab.readers.fingerprint import fingerprints
@@ -207,7 +256,7 @@ class Run:
             listed = {step for step, _ in self.recipe.steps()}
             wanted = [n for n in BUILDERS if n.startswith("metrics_") and (listed & set(ONLY_WITH.get(n, listed)))]
             there = {"media": self.recipe.has_media} | {
-                part: getattr(self.recipe, part) is not None for part in ("individuals", "abstention")
+                part: getattr(self.recipe, part) is not None for part in ("reid", "individuals", "abstention")
             }
             wanted = [n for n in wanted if there[subject(BUILDERS[n])]]
             parts = [self.table(n) for n in wanted]
@@ -306,15 +355,24 @@ class Run:
         write_atomic(path, lambda temporary: frame.write_parquet(temporary, metadata={"birdlab": key}))
 
 
-def subject(builder: str) -> str:
-    """What a builder starts from: ``media`` (frames, labels, detectors), ``individuals`` (birds followed by hand and by
-    models) or ``abstention`` (items, models that name birds).
+#: Builders that start from something else than their room says.
+_SUBJECTS = {
+    "birdlab.individuals.reid": "reid",
+    "birdlab.individuals.rings": "reid",
+    "birdlab.inference.embed_study": "reid",
+    "birdlab.individuals": "individuals",
+    "birdlab.abstention": "abstention",
+}
 
-    >>> subject("birdlab.detection.study:build"), subject("birdlab.abstention.study:build")
-    ('media', 'abstention')
+
+def subject(builder: str) -> str:
+    """What a builder starts from: ``media`` (frames, labels, detectors), ``reid`` (clips of single birds, rings),
+    ``individuals`` (birds followed by hand and by models) or ``abstention`` (items, models that name birds).
+
+    >>> subject("birdlab.detection.study:build"), subject("birdlab.individuals.reid.study:build")
+    ('media', 'reid')
     """
-    room = builder.split(".")[1]
-    return room if room in ("individuals", "abstention") else "media"
+    return next((name for room, name in _SUBJECTS.items() if builder.startswith(room)), "media")
 
 
 def start(recipe: str, run_dir: str = "", *, notebook: str) -> Run:

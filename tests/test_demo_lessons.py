@@ -182,7 +182,7 @@ def test_whole_lessons_are_left_alone_and_stopped_ones_go_on(
 
 
 def test_every_generator_of_the_recipe_is_there(tmp_path: Path) -> None:
-    assert set(GENERATORS) == {"demo", *LESSONS}
+    assert set(GENERATORS) == {"demo", "demo_lessons_ringlet", *LESSONS}
     assert all(data_version(name) for name in GENERATORS)
     with pytest.raises(ParameterError, match="demo_lessons_wren"):
         make_data("demo_lesson", tmp_path)

@@ -21,6 +21,7 @@ NOTEBOOKS = (
     "02b_comparison",
     "03_difficulty",
     "04_difficulty_model",
+    "05_reidentification",
     "06_actions_keypoints_tracking",
     "07_application",
     "09_abstention",

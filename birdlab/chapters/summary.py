@@ -200,6 +200,7 @@ def answer(
     conf: float,
     speaking: Sequence[str] = (),
     followed: bool = False,
+    more: Sequence[str] = (),
 ) -> tuple[str, str, str]:
     """Question, answer and detail.
 
@@ -209,14 +210,14 @@ def answer(
         conf: the fixed score.
         speaking: models that name birds, where the study asks about abstention.
         followed: whether birds were followed in videos.
+        more: sentences of further chapters.
     """
     question, found, detail = _detection(metrics, models, conf=conf)
     told = knowing.verdict(metrics, speaking) if speaking else ""
-    if followed:
-        rates = following_title(metrics)
-        told = f"{told} {rates}".strip()
-        if not models and not speaking:
-            return question, rates, ""
+    others = [*([following_title(metrics)] if followed else []), *more]
+    told = " ".join(filter(None, [told, *others]))
+    if others and not models and not speaking:
+        return question, others[0], " ".join(others[1:])
     if not told:
         return question, found, detail
     if not models:

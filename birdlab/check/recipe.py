@@ -12,6 +12,7 @@ from birdlab.check.abstention import check_abstention
 from birdlab.check.data import check_promises
 from birdlab.check.individuals import check_individuals
 from birdlab.check.note import Found, caught, found_in, note
+from birdlab.check.reid import check_reid
 from birdlab.check.training import check_models, check_split
 from birdlab.datapackage import read_manifest
 from birdlab.errors import EXIT_DATA, BirdlabError, Problem
@@ -42,6 +43,7 @@ def check_recipe(path: Path) -> list[Found]:
         if model.weights:
             found += caught(lambda model=model: _weights(model, base, root))
     found += caught(lambda: _clip_networks(recipe, base, root))
+    found += check_reid(recipe, base, root)
     found += check_individuals(recipe, base, root)
     found += check_abstention(recipe, path, base, root)
     found += check_models(recipe, base)

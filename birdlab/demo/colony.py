@@ -33,8 +33,8 @@ CODED_S = (60, 90, 75, 80, 65, 90)
 class Folder:
     """A folder that files are written into, each whole or not at all."""
 
-    def __init__(self, out: Path) -> None:
-        self.out, self.names = out / FOLDER, []
+    def __init__(self, out: Path, name: str = FOLDER) -> None:
+        self.out, self.name, self.names = out / name, name, []
 
     def clear(self) -> None:
         """Take away what another version wrote: a file left over would be read as a further prediction."""
@@ -47,7 +47,7 @@ class Folder:
         """Write one file by a function of its path."""
         (self.out / name).parent.mkdir(parents=True, exist_ok=True)
         write_atomic(self.out / name, write)
-        self.names.append(f"{FOLDER}/{name}")
+        self.names.append(f"{self.name}/{name}")
 
     def csv(self, name: str, columns: dict[str, Any], separator: str = ",") -> None:
         """Write a table as text."""

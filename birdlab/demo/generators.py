@@ -34,12 +34,14 @@ def data_version(name: str) -> str:
 
 
 def _generator(name: str) -> tuple[Callable[[Path], None], str]:
-    from birdlab.demo import lessons, make
+    from birdlab.demo import lessons, make, ring_lessons
 
     if name == "demo":
         return make.make_study, make.VERSION
     if name in lessons.LESSONS:
         return partial(lessons.make_lessons, name), lessons.VERSION
+    if name == ring_lessons.NAME:
+        return ring_lessons.make_ring_lessons, ring_lessons.VERSION
     raise ParameterError(
         Problem("unknown_generator", repr(name), "one of " + ", ".join(GENERATORS), key="data.generator")
     )

@@ -21,6 +21,7 @@ from birdlab.demo.colony import write_colony
 from birdlab.demo.frames import FAR_PX, Labelled, session_frames
 from birdlab.demo.identify import write_identification
 from birdlab.demo.paint import HEIGHT, WIDTH, stream
+from birdlab.demo.ring_study import write_reid
 from birdlab.demo.scenes import COMPLETE_SESSION, SESSIONS, VERSION, Session
 from birdlab.errors import DataError, Problem
 from birdlab.shards import write_atomic
@@ -56,7 +57,8 @@ def make_study(out: Path) -> None:
     (COCO with masks; ``session``, ``site``, ``frame`` and ``time_s`` per image, empty frames listed without annotations),
     ``second_labels.json`` (the same for three sessions by a made second observer), ``truth.json`` (what was planted, and
     in which birds), ``abstention/`` (photographs to identify, without pixels: see :mod:`birdlab.demo.identify`),
-    ``individuals/`` (a colony of ringed birds as tables: see :mod:`birdlab.demo.colony`) and last ``made.json``. The pixels
+    ``individuals/`` (a colony of ringed birds as tables: see :mod:`birdlab.demo.colony`), ``reid/`` (clips of ringed birds:
+    see :mod:`birdlab.demo.ring_study`) and last ``made.json``. The pixels
     depend on nothing but the generator's version; the bytes of the JPEG and MP4 files may differ from one encoder to the
     next.
 
@@ -72,7 +74,7 @@ def make_study(out: Path) -> None:
         _write_study(out)
     except OSError as error:
         found = error.strerror or str(error)
-        remedy = "the demo needs about 90 MB; give another folder with --out"
+        remedy = "the demo needs about 120 MB; give another folder with --out"
         raise DataError(
             Problem("cannot_write", found, "a folder that can be written to", remedy, file=str(out))
         ) from error
@@ -90,7 +92,7 @@ def _write_study(out: Path) -> None:
         _coco("A second observer of three sessions, made by birdlab.", second, _second_opinion),
     )
     _write_json(out / "truth.json", _planted(parts))
-    more = write_identification(out) + write_colony(out)
+    more = write_identification(out) + write_colony(out) + write_reid(out)
     sizes = {name: size for part in parts for name, size in part.sizes.items()}
     sizes |= {name: (out / name).stat().st_size for name in (*_FILES, *more)}
     _write_json(out / MARKER, {"generator": "birdlab demo", "version": VERSION, "bytes": sizes})

@@ -86,6 +86,11 @@ def environment(weights: Weights, device: str) -> list[Any]:
     return [VERSION, devices.resolve_device(device).kind, *versions("torch", "opencv-python", "numpy")]
 
 
+def open_network(weights: Weights, device: str) -> Network:
+    """A network from a TorchScript archive or an .onnx file; see :func:`safe_script` for what is refused."""
+    return _Onnx(weights, device) if weights.kind == "onnx" else _Script(weights, device)
+
+
 class ClipNetwork:
     """A loaded clip classifier.
 
@@ -104,7 +109,7 @@ class ClipNetwork:
 
     def __init__(self, spec: ClipClassifier, weights: Weights, device: str) -> None:
         self.labels, self._path = list(spec.labels), str(weights.path)
-        self._network: Network = _Onnx(weights, device) if weights.kind == "onnx" else _Script(weights, device)
+        self._network = open_network(weights, device)
         self.device, self.remarks = self._network.device, list(self._network.remarks)
         self.shape = (3, spec.frames, spec.imgsz, spec.imgsz)
         self._batch, self._dtype = self._fits()

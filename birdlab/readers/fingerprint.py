@@ -28,8 +28,9 @@ def fingerprints(run: Run) -> dict[str, str]:
     """A key of the content of the input files of each subject of a recipe.
 
     Returns:
-        ``media``: recorded files, labels, weights, predictions, manifest; ``individuals``: the folder of
-        the followed birds, clips and keypoints; ``abstention``: items, lists of birds, scores,
+        ``media``: recorded files, labels, weights, predictions, manifest; ``reid``: clips of single birds, their pictures
+        where a network or a segmenter looks at them, methods, rings; ``individuals``: the folder of the followed birds,
+        clips and keypoints; ``abstention``: items, lists of birds, scores,
         answers, weights and the photographs they are run on. Each is the digest of (name, sha256) of its files, and of
         where the data lie, since the tables hold paths.
 
@@ -41,6 +42,7 @@ def fingerprints(run: Run) -> dict[str, str]:
     unknown: dict[str, str] = {}
     files = {
         "media": list(_input_files(run)),
+        "reid": list(_reid_files(run)),
         "individuals": list(_individuals_files(run)),
         "abstention": list(_abstention_files(run)),
     }
@@ -98,6 +100,31 @@ def _input_files(run: Run) -> Iterator[str]:
         for name in (spec.weights, spec.architecture):
             if name and (path := locate(name, run.base, run.base)).is_file():
                 yield str(path)
+
+
+def _reid_files(run: Run) -> Iterator[str]:
+    """Files of the recipe's section ``reid``; those that birdlab makes count by the generator's version."""
+    section = run.recipe.reid
+    if section is None:
+        return
+    names: list[str | None] = []
+    if run.recipe.data.generator is None:
+        names += [section.clips, section.territory, section.neighbours]
+    for method in section.methods:
+        names += [method.embeddings, method.rows, method.similarity, method.columns, method.ranking, method.weights]
+    if section.rings:
+        names += [section.rings.roster, section.rings.training, section.rings.instances, section.rings.segmenter]
+    looks = any(method.weights for method in section.methods) or section.rings is not None
+    if looks and run.recipe.data.generator is None:
+        names.append(section.images or str(Path(section.clips).parent))
+        names.append(section.rings.training_images if section.rings else None)
+    for name in names:
+        if name and name.startswith("birdlab:"):
+            import birdlab.demo
+
+            yield str(Path(birdlab.demo.__file__).parent / "weights" / f"{name.removeprefix('birdlab:')}.pt")
+        elif name and (run.recipe.data.generator is None or (run.base / name).exists()):
+            yield from _files_of(locate(name, run.base, run.data_root))
 
 
 def _individuals_files(run: Run) -> Iterator[str]:

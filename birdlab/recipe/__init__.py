@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from birdlab.errors import ParameterError, Problem
 from birdlab.recipe.abstention import Abstention, Classifier
 from birdlab.recipe.individuals import Actions, ClipClassifier, Individuals, Keypoints, Tracking
+from birdlab.recipe.reid import RING_METHODS, BuiltSplits, Reid, ReidMethod, Rings
 from birdlab.recipe.sections import (
     Data,
     Difficulty,
@@ -32,8 +33,8 @@ from birdlab.recipe.sections import (
 from birdlab.recipe.training import Trained, Training
 from birdlab.recipe.yaml12 import Loader, load_yaml_scalar
 
-__all__ = ["Abstention", "Actions", "Classifier", "ClipClassifier", "Data", "Difficulty", "Individuals", "Keypoints", "Labels",
-           "Media", "Model", "Recipe", "Scoring", "Split", "Tracking", "Trained", "Training", "chapters", "load_recipe",
+__all__ = ["Abstention", "Actions", "BuiltSplits", "Classifier", "ClipClassifier", "Data", "Difficulty", "Individuals", "Keypoints", "Labels",
+           "Media", "Model", "Recipe", "Reid", "ReidMethod", "Rings", "Scoring", "Split", "Tracking", "Trained", "Training", "chapters", "load_recipe",
            "load_yaml_scalar", "parse_range", "parse_recipe", "resolve"]  # fmt: skip
 #: Aliases of YAML can fold a value of billions of parts into a few lines.
 _SHORT = reprlib.Repr()
@@ -41,7 +42,12 @@ _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict, _SHORT.maxstring, _SHORT.maxoth
 
 
 def chapters(
-    *, detectors: bool = True, individuals: bool = False, abstention: bool = False, training: bool = False
+    *,
+    detectors: bool = True,
+    reid: bool = False,
+    individuals: bool = False,
+    abstention: bool = False,
+    training: bool = False,
 ) -> list[str]:
     """Notebooks of a study, in order: what a recipe that names none gets.
 
@@ -50,10 +56,11 @@ def chapters(
     >>> chapters(detectors=False, training=True)
     ['train_detector']
     """
-    if training and not detectors and not abstention and not individuals:
+    if training and not (detectors or reid or individuals or abstention):
         return ["train_detector"]
     first = ["00_data_audit", "01_inference", "02_detection", "02b_comparison", "03_difficulty", "04_difficulty_model"]
-    more = ["06_actions_keypoints_tracking", "07_application"] if individuals else []
+    more = ["05_reidentification"] if reid else []
+    more += ["06_actions_keypoints_tracking", "07_application"] if individuals else []
     more += [*(["09_abstention"] if abstention else []), *(["train_detector"] if training else [])]
     return [*(first if detectors else []), *more, "10_summary"]
 
@@ -83,6 +90,7 @@ class Recipe(Strict):
     scoring: Scoring = Field(default_factory=Scoring)
     difficulty: Difficulty = Field(default_factory=Difficulty)
     tracking: Tracking | None = None  #: birds followed through the videos: ``01_inference``
+    reid: Reid | None = None  #: clips of single birds, methods that name them, rings: ``05_reidentification``
     individuals: Individuals | None = None  #: tracks, identities, behaviours against truth by hand: 06 and 07
     abstention: Abstention | None = None
     training: Training | None = None  #: models to train on the labelled frames: ``train_detector``
@@ -97,17 +105,17 @@ class Recipe(Strict):
         data = raw.get("data")
         detectors = not isinstance(data, Mapping) or bool(data.get("media") or data.get("generator"))
         asked, trains = raw.get("abstention") is not None, raw.get("training") is not None
-        followed = raw.get("individuals") is not None
+        followed, named = raw.get("individuals") is not None, raw.get("reid") is not None
         # Where models are trained and none is run, there is nothing for the other chapters to score.
-        detectors = bool(raw.get("models")) if trains else detectors or not (asked or followed)
-        listed = chapters(detectors=detectors, individuals=followed, abstention=asked, training=trains)
+        detectors = bool(raw.get("models")) if trains else detectors or not (asked or followed or named)
+        listed = chapters(detectors=detectors, reid=named, individuals=followed, abstention=asked, training=trains)
         return {**raw, "notebooks": listed}
 
     @model_validator(mode="after")
     def _something(self) -> Recipe:
-        if not self.has_media and self.abstention is None and self.individuals is None:
+        if not self.has_media and not (self.abstention or self.individuals or self.reid):
             raise ValueError(
-                "no media; expected images or videos under data.media, or a section individuals or abstention"
+                "no media; expected images or videos under data.media, or a section reid, individuals or abstention"
             )
         if not self.has_media and self.training is not None:
             raise ValueError("no media to train on; expected images or videos under data.media")
@@ -135,14 +143,18 @@ class Recipe(Strict):
     @property
     def coloured(self) -> list[list[str]]:
         """Names of the models of each kind, in the order that gives them their colours: detectors, models that name
-        birds, trained models, models that name behaviours, models that place keypoints. Where a trained model is run as
+        birds, trained models, models that name behaviours, models that place keypoints, methods that tell birds apart. Where a trained model is run as
         a detector too, both kinds are one.
         """
         detectors = [m.name for m in self.models]
         namers = [m.name for m in self.abstention.models] if self.abstention else []
         trained = [m.name for m in self.training.models] if self.training else []
         tasks = (self.individuals.actions, self.individuals.keypoints) if self.individuals else ()
-        return kinds(detectors, namers, trained, *(list(task.predictions) for task in tasks if task))
+        methods = (
+            [m.name for m in self.reid.methods] + list(RING_METHODS if self.reid.rings else ()) if self.reid else []
+        )
+        others = [*(list(task.predictions) for task in tasks if task), *([methods] if methods else [])]
+        return kinds(detectors, namers, trained, *others)
 
     def steps(self) -> list[tuple[str, dict[str, Any]]]:
         """Notebook names in order, each with its parameters."""

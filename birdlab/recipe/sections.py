@@ -8,7 +8,9 @@ from typing import Annotated, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Split = Literal["train", "val", "test", "diagnostic", "application"]
-Generator = Literal["demo", "demo_lessons", "demo_lessons_heron", "demo_lessons_wren", "demo_lessons_dunlin"]
+Generator = Literal[
+    "demo", "demo_lessons", "demo_lessons_heron", "demo_lessons_wren", "demo_lessons_dunlin", "demo_lessons_ringlet"
+]
 GENERATORS: tuple[Generator, ...] = get_args(Generator)
 Probability = Annotated[float, Field(ge=0, le=1)]
 #: What can name a folder, and a model in a sentence: no separator, control character or curly bracket, no dot in
