@@ -19,6 +19,7 @@ KINDS = {
     "agreement": "birdlab.individuals.command_agreement",
     "visits": "birdlab.field.command",
     "reid": "birdlab.individuals.command_reid",
+    "soundscapes": "birdlab.soundscapes.command",
 }
 
 
@@ -37,6 +38,7 @@ def score_arguments(score: argparse.ArgumentParser) -> None:
     _individuals_arguments(kinds)
     _field_arguments(kinds)
     _reid_arguments(kinds)
+    _soundscape_arguments(kinds)
 
 
 def _score(kind: str, args: argparse.Namespace) -> int:
@@ -206,3 +208,21 @@ def _reid_arguments(kinds: argparse._SubParsersAction) -> None:
     )
     reid.add_argument("--json", action="store_true", help="print one JSON object")
     reid.set_defaults(work=partial(_score, "reid"))
+
+
+def _soundscape_arguments(kinds: argparse._SubParsersAction) -> None:
+    sound = kinds.add_parser("soundscapes", help="run files against annotations: c-mAP and r-mAP of BirdCLEF 2019")
+    sound.add_argument(
+        "truth", type=Path, metavar="GT.csv", help="annotations: MediaId;ClassId;TC1-TC2;Country, or others"
+    )
+    sound.add_argument("runs", type=Path, nargs="+", metavar="RUN.txt", help="MediaId;TC1-TC2;ClassId;Probability")
+    sound.add_argument(
+        "--classes", type=Path, required=True, metavar="FILE", help="class ids, one per line or first column"
+    )
+    sound.add_argument(
+        "--recordings", type=Path, metavar="FILE", help="CSV media_id,duration_s: silent recordings count"
+    )
+    sound.add_argument("--lenient", action="store_true", help="repair what can be, and count every repair")
+    sound.add_argument("--max-classes", type=int, metavar="N", help="most classes per segment (2018: 100, 2020: 10)")
+    sound.add_argument("--json", action="store_true", help="print one JSON object")
+    sound.set_defaults(work=partial(_score, "soundscapes"))

@@ -149,6 +149,34 @@ BUILDERS: dict[str, str] = {
         ),
         "birdlab.individuals.reid.study:build",
     ),
+    **dict.fromkeys(
+        (
+            *(
+                "soundscape_recordings",
+                "annotations",
+                "soundscape_class_list",
+                "soundscape_notices",
+                "soundscape_by_month",
+            ),
+            *("soundscape_by_hour", "soundscape_counts", "soundscape_species", "soundscape_never", "soundscape_silent"),
+        ),
+        "birdlab.soundscapes.inputs:build",
+    ),
+    **dict.fromkeys(("sound_files", "sound_notices", "sound_runs"), "birdlab.inference.sound_study:build"),
+    **dict.fromkeys(
+        (
+            *("soundscape_runs", "soundscape_scores", "soundscape_board", "soundscape_classes", "soundscape_named"),
+            *(
+                "soundscape_pr",
+                "soundscape_calibration",
+                "soundscape_instead",
+                "soundscape_panels",
+                "soundscape_events",
+            ),
+            *("soundscape_pairs", "soundscape_species_pairs", "soundscape_run_notices", "metrics_soundscapes"),
+        ),
+        "birdlab.soundscapes.study:build",
+    ),
     "splits": "birdlab.training.study:build",
     "split_facts": "birdlab.training.study:build",
     "split_table": "birdlab.training.study:build",
@@ -182,6 +210,9 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "birdlab.inference.embed_study:build": ("reid_clips",),
     "birdlab.individuals.rings.study:build": ("reid_clips",),
     "birdlab.individuals.reid.study:build": ("reid_embeddings", "ring_calls"),
+    "birdlab.soundscapes.inputs:build": ("soundscapes",),
+    "birdlab.inference.sound_study:build": ("soundscapes", "soundscape_recordings"),
+    "birdlab.soundscapes.study:build": ("soundscapes", "annotations", "sound_runs"),
     "birdlab.training.study:build": ("training", "frames", "labels"),
 }
 #: Notebooks without which a table takes no part in ``metrics``: it costs a look at every picture.
@@ -193,6 +224,7 @@ ONLY_WITH: dict[str, tuple[str, ...]] = {
     "metrics_rings": ("05_reidentification",),
     "metrics_tasks": ("06_actions_keypoints_tracking",),
     "metrics_application": ("07_application",),
+    "metrics_soundscapes": ("08_soundscapes",),
     "metrics_abstention": ("09_abstention",),
     "metrics_training": ("train_detector",),
 }
@@ -256,7 +288,8 @@ class Run:
             listed = {step for step, _ in self.recipe.steps()}
             wanted = [n for n in BUILDERS if n.startswith("metrics_") and (listed & set(ONLY_WITH.get(n, listed)))]
             there = {"media": self.recipe.has_media} | {
-                part: getattr(self.recipe, part) is not None for part in ("reid", "individuals", "abstention")
+                part: getattr(self.recipe, part) is not None
+                for part in ("reid", "individuals", "soundscapes", "abstention")
             }
             wanted = [n for n in wanted if there[subject(BUILDERS[n])]]
             parts = [self.table(n) for n in wanted]
@@ -361,13 +394,16 @@ _SUBJECTS = {
     "birdlab.individuals.rings": "reid",
     "birdlab.inference.embed_study": "reid",
     "birdlab.individuals": "individuals",
+    "birdlab.soundscapes": "soundscapes",
+    "birdlab.inference.sound_study": "soundscapes",
     "birdlab.abstention": "abstention",
 }
 
 
 def subject(builder: str) -> str:
     """What a builder starts from: ``media`` (frames, labels, detectors), ``reid`` (clips of single birds, rings),
-    ``individuals`` (birds followed by hand and by models) or ``abstention`` (items, models that name birds).
+    ``individuals`` (birds followed by hand and by models), ``soundscapes`` (recordings, run files) or ``abstention`` (items,
+    models that name birds).
 
     >>> subject("birdlab.detection.study:build"), subject("birdlab.individuals.reid.study:build")
     ('media', 'reid')

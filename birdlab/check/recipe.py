@@ -13,6 +13,7 @@ from birdlab.check.data import check_promises
 from birdlab.check.individuals import check_individuals
 from birdlab.check.note import Found, caught, found_in, note
 from birdlab.check.reid import check_reid
+from birdlab.check.soundscapes import check_soundscapes
 from birdlab.check.training import check_models, check_split
 from birdlab.datapackage import read_manifest
 from birdlab.errors import EXIT_DATA, BirdlabError, Problem
@@ -45,6 +46,7 @@ def check_recipe(path: Path) -> list[Found]:
     found += caught(lambda: _clip_networks(recipe, base, root))
     found += check_reid(recipe, base, root)
     found += check_individuals(recipe, base, root)
+    found += check_soundscapes(recipe, base, root)
     found += check_abstention(recipe, path, base, root)
     found += check_models(recipe, base)
     if recipe.data.generator:

@@ -23,6 +23,7 @@ from birdlab.demo.identify import write_identification
 from birdlab.demo.paint import HEIGHT, WIDTH, stream
 from birdlab.demo.ring_study import write_reid
 from birdlab.demo.scenes import COMPLETE_SESSION, SESSIONS, VERSION, Session
+from birdlab.demo.soundscapes import write_soundscapes
 from birdlab.errors import DataError, Problem
 from birdlab.shards import write_atomic
 
@@ -58,7 +59,8 @@ def make_study(out: Path) -> None:
     ``second_labels.json`` (the same for three sessions by a made second observer), ``truth.json`` (what was planted, and
     in which birds), ``abstention/`` (photographs to identify, without pixels: see :mod:`birdlab.demo.identify`),
     ``individuals/`` (a colony of ringed birds as tables: see :mod:`birdlab.demo.colony`), ``reid/`` (clips of ringed birds:
-    see :mod:`birdlab.demo.ring_study`) and last ``made.json``. The pixels
+    see :mod:`birdlab.demo.ring_study`), ``soundscapes/`` (annotations and run files without sound: see
+    :mod:`birdlab.demo.soundscapes`) and last ``made.json``. The pixels
     depend on nothing but the generator's version; the bytes of the JPEG and MP4 files may differ from one encoder to the
     next.
 
@@ -92,7 +94,7 @@ def _write_study(out: Path) -> None:
         _coco("A second observer of three sessions, made by birdlab.", second, _second_opinion),
     )
     _write_json(out / "truth.json", _planted(parts))
-    more = write_identification(out) + write_colony(out) + write_reid(out)
+    more = write_identification(out) + write_colony(out) + write_reid(out) + write_soundscapes(out)
     sizes = {name: size for part in parts for name, size in part.sizes.items()}
     sizes |= {name: (out / name).stat().st_size for name in (*_FILES, *more)}
     _write_json(out / MARKER, {"generator": "birdlab demo", "version": VERSION, "bytes": sizes})

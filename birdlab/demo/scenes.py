@@ -30,7 +30,7 @@ from birdlab.demo.paint import (
 from birdlab.demo.places import FOLIAGE, PLACES
 
 #: Raise when anything that is drawn changes: made studies are kept by this number.
-VERSION = "5"
+VERSION = "6"
 
 
 @dataclass(frozen=True)

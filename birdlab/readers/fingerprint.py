@@ -30,7 +30,7 @@ def fingerprints(run: Run) -> dict[str, str]:
     Returns:
         ``media``: recorded files, labels, weights, predictions, manifest; ``reid``: clips of single birds, their pictures
         where a network or a segmenter looks at them, methods, rings; ``individuals``: the folder of the followed birds,
-        clips and keypoints; ``abstention``: items, lists of birds, scores,
+        clips and keypoints; ``soundscapes``: recordings, annotations, run files, sounds; ``abstention``: items, lists of birds, scores,
         answers, weights and the photographs they are run on. Each is the digest of (name, sha256) of its files, and of
         where the data lie, since the tables hold paths.
 
@@ -44,6 +44,7 @@ def fingerprints(run: Run) -> dict[str, str]:
         "media": list(_input_files(run)),
         "reid": list(_reid_files(run)),
         "individuals": list(_individuals_files(run)),
+        "soundscapes": list(_soundscape_files(run)),
         "abstention": list(_abstention_files(run)),
     }
     keys = {path: relative_key(path, run.base) for paths in files.values() for path in paths}
@@ -124,6 +125,20 @@ def _reid_files(run: Run) -> Iterator[str]:
 
             yield str(Path(birdlab.demo.__file__).parent / "weights" / f"{name.removeprefix('birdlab:')}.pt")
         elif name and (run.recipe.data.generator is None or (run.base / name).exists()):
+            yield from _files_of(locate(name, run.base, run.data_root))
+
+
+def _soundscape_files(run: Run) -> Iterator[str]:
+    """Files of the recipe's section ``soundscapes``; those that birdlab makes count by the generator's version."""
+    section = run.recipe.soundscapes
+    if section is None or run.recipe.data.generator:
+        return
+    names = [*section.truth, section.classes, section.recordings]
+    for one in section.runs:
+        names += [one.file, one.weights, one.labels, one.label_map]
+    names.append(section.audio if any(one.weights for one in section.runs) else None)
+    for name in names:
+        if name:
             yield from _files_of(locate(name, run.base, run.data_root))
 
 

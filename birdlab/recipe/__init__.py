@@ -30,11 +30,12 @@ from birdlab.recipe.sections import (
     Strict,
     parse_range,
 )
+from birdlab.recipe.soundscapes import SoundRun, Soundscapes
 from birdlab.recipe.training import Trained, Training
 from birdlab.recipe.yaml12 import Loader, load_yaml_scalar
 
 __all__ = ["Abstention", "Actions", "BuiltSplits", "Classifier", "ClipClassifier", "Data", "Difficulty", "Individuals", "Keypoints", "Labels",
-           "Media", "Model", "Recipe", "Reid", "ReidMethod", "Rings", "Scoring", "Split", "Tracking", "Trained", "Training", "chapters", "load_recipe",
+           "Media", "Model", "Recipe", "Reid", "ReidMethod", "Rings", "Scoring", "SoundRun", "Soundscapes", "Split", "Tracking", "Trained", "Training", "chapters", "load_recipe",
            "load_yaml_scalar", "parse_range", "parse_recipe", "resolve"]  # fmt: skip
 #: Aliases of YAML can fold a value of billions of parts into a few lines.
 _SHORT = reprlib.Repr()
@@ -46,6 +47,7 @@ def chapters(
     detectors: bool = True,
     reid: bool = False,
     individuals: bool = False,
+    soundscapes: bool = False,
     abstention: bool = False,
     training: bool = False,
 ) -> list[str]:
@@ -56,11 +58,12 @@ def chapters(
     >>> chapters(detectors=False, training=True)
     ['train_detector']
     """
-    if training and not (detectors or reid or individuals or abstention):
+    if training and not (detectors or reid or individuals or soundscapes or abstention):
         return ["train_detector"]
     first = ["00_data_audit", "01_inference", "02_detection", "02b_comparison", "03_difficulty", "04_difficulty_model"]
     more = ["05_reidentification"] if reid else []
     more += ["06_actions_keypoints_tracking", "07_application"] if individuals else []
+    more += ["08_soundscapes"] if soundscapes else []
     more += [*(["09_abstention"] if abstention else []), *(["train_detector"] if training else [])]
     return [*(first if detectors else []), *more, "10_summary"]
 
@@ -92,6 +95,7 @@ class Recipe(Strict):
     tracking: Tracking | None = None  #: birds followed through the videos: ``01_inference``
     reid: Reid | None = None  #: clips of single birds, methods that name them, rings: ``05_reidentification``
     individuals: Individuals | None = None  #: tracks, identities, behaviours against truth by hand: 06 and 07
+    soundscapes: Soundscapes | None = None  #: recordings, annotations, run files: ``08_soundscapes``
     abstention: Abstention | None = None
     training: Training | None = None  #: models to train on the labelled frames: ``train_detector``
     notebooks: Annotated[list[str | dict[str, dict[str, Any]]], Field(min_length=1)]
@@ -104,18 +108,18 @@ class Recipe(Strict):
             return raw
         data = raw.get("data")
         detectors = not isinstance(data, Mapping) or bool(data.get("media") or data.get("generator"))
-        asked, trains = raw.get("abstention") is not None, raw.get("training") is not None
-        followed, named = raw.get("individuals") is not None, raw.get("reid") is not None
+        trains = raw.get("training") is not None
+        sections = {k: raw.get(k) is not None for k in ("reid", "individuals", "soundscapes", "abstention")}
         # Where models are trained and none is run, there is nothing for the other chapters to score.
-        detectors = bool(raw.get("models")) if trains else detectors or not (asked or followed or named)
-        listed = chapters(detectors=detectors, reid=named, individuals=followed, abstention=asked, training=trains)
+        detectors = bool(raw.get("models")) if trains else detectors or not any(sections.values())
+        listed = chapters(detectors=detectors, training=trains, **sections)
         return {**raw, "notebooks": listed}
 
     @model_validator(mode="after")
     def _something(self) -> Recipe:
-        if not self.has_media and not (self.abstention or self.individuals or self.reid):
+        if not self.has_media and not (self.reid or self.individuals or self.soundscapes or self.abstention):
             raise ValueError(
-                "no media; expected images or videos under data.media, or a section reid, individuals or abstention"
+                "no media; expected images or videos under data.media, or a section reid, individuals, soundscapes or abstention"
             )
         if not self.has_media and self.training is not None:
             raise ValueError("no media to train on; expected images or videos under data.media")
@@ -143,7 +147,7 @@ class Recipe(Strict):
     @property
     def coloured(self) -> list[list[str]]:
         """Names of the models of each kind, in the order that gives them their colours: detectors, models that name
-        birds, trained models, models that name behaviours, models that place keypoints, methods that tell birds apart. Where a trained model is run as
+        birds, trained models, models that name behaviours, models that place keypoints, methods that tell birds apart, runs about soundscapes. Where a trained model is run as
         a detector too, both kinds are one.
         """
         detectors = [m.name for m in self.models]
@@ -153,7 +157,8 @@ class Recipe(Strict):
         methods = (
             [m.name for m in self.reid.methods] + list(RING_METHODS if self.reid.rings else ()) if self.reid else []
         )
-        others = [*(list(task.predictions) for task in tasks if task), *([methods] if methods else [])]
+        runs = [r.name for r in self.soundscapes.runs] if self.soundscapes else []
+        others = [*(list(task.predictions) for task in tasks if task), *(names for names in (methods, runs) if names)]
         return kinds(detectors, namers, trained, *others)
 
     def steps(self) -> list[tuple[str, dict[str, Any]]]:

@@ -1,4 +1,4 @@
-// The page reads without this: it only sorts tables and marks the chapter on screen.
+// The page reads without this: it only sorts and searches tables and marks the chapter on screen.
 document.querySelectorAll("table.sortable").forEach(function (table) {
   var body = table.tBodies[0];
   var said = document.createElement("p");
@@ -26,6 +26,23 @@ document.querySelectorAll("table.sortable").forEach(function (table) {
         return order * (isNaN(x) || isNaN(y) ? x.localeCompare(y) : x - y);
       }).forEach(function (row) { body.append(row); });
     });
+  });
+});
+document.querySelectorAll(".bl-tw.long").forEach(function (box) {
+  var rows = Array.from(box.querySelectorAll("tbody tr"));
+  var line = document.createElement("label"), input = document.createElement("input"), found = document.createElement("span");
+  line.className = "bl-find";
+  input.type = "search";
+  found.setAttribute("aria-live", "polite");
+  line.append("Find ", input, found);
+  box.before(line);
+  input.addEventListener("input", function () {
+    var wanted = input.value.trim().toLowerCase(), n = 0;
+    rows.forEach(function (row) {
+      row.hidden = wanted !== "" && !row.textContent.toLowerCase().includes(wanted);
+      n += row.hidden ? 0 : 1;
+    });
+    found.textContent = wanted === "" ? "" : n + " of " + rows.length;
   });
 });
 (function () {

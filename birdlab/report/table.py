@@ -18,6 +18,8 @@ Kind = Literal["number", "int", "percent", "p", "text"]
 NOT_REPORTED = "Not reported."
 NO_REASON = "Undefined; no reason was recorded."
 MANY = 8  #: a table with more columns scrolls in its own box
+#: More lines than this scroll in a box of their own on screen, and can be searched.
+LONG = 40
 
 
 @dataclass(frozen=True)
@@ -278,7 +280,7 @@ def to_html(layout: Layout, *, hues: Mapping[str, Hue], label: str, notes: Seque
     box = el(
         "div",
         el("table", *parts, cls=cls, style=f"--cols:{n}"),
-        cls="bl-tw",
+        cls="bl-tw" + (" long" if len(layout.lines) > LONG else ""),
         tabindex="0",
         role="region",
         aria_label=label,

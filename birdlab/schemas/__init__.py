@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from birdlab.schemas import abstention, detection, difficulty, individuals, recordings, reid, reported
+from birdlab.schemas import abstention, detection, difficulty, individuals, recordings, reid, reported, soundscapes
 from birdlab.schemas.constants import LABEL_STATES, OUTCOMES, SPLITS
 from birdlab.schemas.contract import Column, Table
 
@@ -18,7 +18,7 @@ __all__ = ["LABEL_STATES", "OUTCOMES", "SPLITS", "TABLES", "Column", "Table", "d
 #: Every table by name.
 TABLES: dict[str, Table] = {
     table.name: table
-    for room in (recordings, detection, difficulty, abstention, individuals, reid, reported)
+    for room in (recordings, detection, difficulty, abstention, individuals, reid, soundscapes, reported)
     for table in room.TABLES
 }
 

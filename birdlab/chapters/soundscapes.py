@@ -1,0 +1,193 @@
+"""08_soundscapes: tables of recordings, runs and species."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from birdlab.recipe import Recipe
+from birdlab.report.table import Col
+from birdlab.soundscapes.audit import COUNTS
+
+COUNT_COLUMNS = {"what": Col("What", kind="text"), "value": Col("Value", digits=1)}
+BOARD_COLUMNS = {
+    "model": Col("Run", kind="text"),
+    "division": Col("Division", kind="text"),
+    "rank": Col("Rank", kind="int"),
+    "cmap": Col("c-mAP", "official", "up"),
+    "cmap_pessimistic": Col("c-mAP", "pessimistic"),
+    "gap": Col("Gap", "by ties", "down"),
+    "rmap": Col("r-mAP", "official", "up"),
+    "rmap_pessimistic": Col("r-mAP", "pessimistic"),
+}
+NAMED_COLUMNS = {
+    "model": Col("Run", kind="text"),
+    "cmap_expected": Col("c-mAP", "expected"),
+    "cmap_step": Col("c-mAP", "step"),
+    "cmap_padded": Col("cmAP", "padded, 2023"),
+    "cmap_min5": Col("c-mAP", "≥ 5 segments"),
+    "auroc_macro": Col("AUROC", "macro, 2024"),
+    "ece": Col("ECE", "of scores", "down"),
+    "event_f1": Col("Event F1", "score ≥ 0.5", "up"),
+}
+SPECIES_COLUMNS = {
+    "class_id": Col("Species", kind="text"),
+    "n_rel": Col("Heard", "segments", kind="int"),
+    "n_recordings": Col("In", "recordings", kind="int"),
+    "n_listed": Col("Listed", "segments", kind="int"),
+    "ap": Col("AP", "official", "up", digits=2),
+    "ap_pessimistic": Col("AP", "pessimistic", digits=2),
+    "auroc": Col("AUROC", digits=2),
+    "best_f1": Col("F1", "best (oracle)", digits=2),
+    "threshold": Col("Threshold", "at the precision", digits=2),
+    "recall_at": Col("Recall", "there, %", kind="percent"),
+    "said_instead": Col("Said instead", kind="text"),
+}
+PAIR_COLUMNS = {
+    "pair": Col("Pair", kind="text"),
+    "difference": Col("Difference", "c-mAP"),
+    "p_holm": Col("p", "Holm", kind="p"),
+    "confirmed": Col("Confirmed", kind="text"),
+}
+DIVISIONS = {"automatic": "automatic", "assisted": "assisted by people"}
+
+
+def runs(recipe: Recipe) -> list[str]:
+    """Names of the runs, in the recipe's order."""
+    return [r.name for r in recipe.soundscapes.runs] if recipe.soundscapes else []
+
+
+def leader(board: pl.DataFrame) -> str | None:
+    """The automatic run with the highest c-mAP, else any; None without a score."""
+    for division in ("automatic", None):
+        rows = board.drop_nulls("cmap")
+        rows = rows.filter(pl.col("division") == division) if division else rows
+        if rows.height:
+            return str(rows.sort("cmap", descending=True, maintain_order=True)["run"][0])
+    return None
+
+
+def counts_table(counts: pl.DataFrame) -> pl.DataFrame:
+    """What there is, in words."""
+    labels = pl.col("label") if "label" in counts.columns else pl.col("name").replace(COUNTS)
+    return counts.select(
+        labels.alias("what"),
+        pl.col("value").cast(pl.Float64),
+        pl.col("reason").fill_null("not known").alias("value_reason"),
+    )
+
+
+def board_table(board: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
+    """Runs by c-mAP, automatic ones first, with intervals, the pessimistic rule and flags."""
+    by = {r["run"]: r for r in scores.to_dicts()}
+    rows: list[dict[str, Any]] = []
+    for r in board.to_dicts():
+        found = by.get(r["run"], {})
+        told = [] if r["team"] == r["run"] else [r["team"]]
+        row = {"model": r["run"], "model_note": "; ".join([*told, *(r["flags"] or [])]) or None}
+        row |= {"division": DIVISIONS.get(r["division"], r["division"]), "rank": r["rank"]}
+        row |= {
+            k: found.get(k)
+            for k in ("cmap", "cmap_lo", "cmap_hi", "cmap_pessimistic", "gap", "rmap", "rmap_lo", "rmap_hi")
+        }
+        row |= {
+            "rmap_pessimistic": found.get("rmap_pessimistic"),
+            "cmap_reason": found.get("reason") or "nothing is heard",
+        }
+        rows.append(
+            row
+            | {
+                f"{k}_reason": "nothing is heard"
+                for k in ("cmap_pessimistic", "gap", "rmap", "rmap_pessimistic", "rank")
+            }
+        )
+    text = {"model", "model_note", "division"}
+    names = ["model", "model_note", "division", "rank", "cmap", "cmap_lo", "cmap_hi", "cmap_pessimistic", "gap", "rmap"]
+    names += ["rmap_lo", "rmap_hi", "rmap_pessimistic"]
+    names += [f"{k}_reason" for k in ("cmap", "cmap_pessimistic", "gap", "rmap", "rmap_pessimistic", "rank")]
+    dtypes = {
+        c: pl.String if c in text or c.endswith("_reason") else pl.Int64 if c == "rank" else pl.Float64 for c in names
+    }
+    return pl.DataFrame([{c: r.get(c) for c in names} for r in rows], schema=dtypes)
+
+
+def board_published(metrics: pl.DataFrame) -> pl.DataFrame | None:
+    """Printed runs under the columns of :func:`board_table`; None without any."""
+    rows = metrics.filter(pl.col("published").is_not_null() & pl.col("metric").is_in(["cmap", "rmap"]))
+    if rows.is_empty():
+        return None
+    flat = rows.pivot("metric", index="model", values="published", aggregate_function="first", maintain_order=True)
+    note = pl.format("{}, as printed", pl.lit(rows["source"][0])).alias("model_note")
+    empty = [pl.lit(None, pl.Float64).alias(c) for c in BOARD_COLUMNS if c not in (*flat.columns, "division", "rank")]
+    return flat.with_columns(
+        note, pl.lit(None, pl.String).alias("division"), pl.lit(None, pl.Int64).alias("rank"), *empty
+    ).select("model", "model_note", *[c for c in BOARD_COLUMNS if c != "model"])
+
+
+def named_table(named: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
+    """Other averages in use, each under its name, a row per run."""
+    wide = {(r["run"], r["metric"]): r for r in named.to_dicts()}
+    rows = []
+    for r in scores.to_dicts():
+        row: dict[str, Any] = {
+            "model": r["run"],
+            **{k: r[k] for k in ("cmap_expected", "cmap_step", "ece", "event_f1")},
+        }
+        row |= {
+            f"{k}_reason": "nothing is heard, or nothing listed"
+            for k in ("cmap_expected", "cmap_step", "ece", "event_f1")
+        }
+        for metric in ("cmap_padded", "cmap_min5", "auroc_macro"):
+            found = wide.get((r["run"], metric), {})
+            row |= {metric: found.get("value"), f"{metric}_reason": found.get("reason") or "not taken"}
+        rows.append(row)
+    names = [*NAMED_COLUMNS, *(f"{c}_reason" for c in NAMED_COLUMNS if c != "model")]
+    dtypes = {c: pl.String if c == "model" or c.endswith("_reason") else pl.Float64 for c in names}
+    return pl.DataFrame([{c: r.get(c) for c in names} for r in rows], schema=dtypes)
+
+
+def named_notes(named: pl.DataFrame) -> list[str]:
+    """Over how many classes each average is taken."""
+    told = []
+    for metric, words in (
+        ("cmap_padded", "padded cmAP"),
+        ("cmap_min5", "c-mAP of classes in ≥ 5 segments"),
+        ("auroc_macro", "macro AUROC"),
+    ):
+        row = named.filter(pl.col("metric") == metric).head(1).to_dicts()
+        if row:
+            told.append(f"{words}: {row[0]['n_classes']} classes, {row[0]['n_skipped']} left out")
+    return [f"{'; '.join(told)}."] if told else []
+
+
+def species_table(classes: pl.DataFrame, name: str | None) -> pl.DataFrame:
+    """Every species of the ground truth for one run, the highest AP first."""
+    rows = classes.filter(pl.col("run") == (name or "")).sort(
+        "ap", "n_rel", descending=[True, True], nulls_last=True, maintain_order=True
+    )
+    short = "the precision is never reached, or nothing listed"
+    why = {"threshold": short, "recall_at": short, "best_f1": "never listed where it is heard", "said_instead": "none",
+           "ap": "nothing listed", "ap_pessimistic": "nothing listed", "auroc": "heard in every segment"}  # fmt: skip
+    ends = ["lo", "hi"]
+    return rows.select(
+        *SPECIES_COLUMNS,
+        *(pl.col(e).alias(f"ap_{e}") for e in ends),
+        *(pl.lit(text).alias(f"{c}_reason") for c, text in why.items()),
+    )
+
+
+def pairs_table(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Differences of c-mAP between runs on the same recordings."""
+    said = pl.when(pl.col("confirmed")).then(pl.lit("yes")).otherwise(pl.lit("no")).alias("confirmed")
+    why = pl.col("reason").fill_null("not tested")
+    return pairs.select(
+        pl.format("{} − {}", "run_a", "run_b").alias("pair"), "difference", pl.col("lo").alias("difference_lo"),
+        pl.col("hi").alias("difference_hi"), "p_holm", said, why.alias("p_holm_reason"), why.alias("difference_reason"),
+    )  # fmt: skip
+
+
+def shown_run(board: pl.DataFrame, names: Sequence[str]) -> str:
+    """The run whose species and hours are shown: the leader, else the first."""
+    return leader(board) or (names[0] if names else "")

@@ -1,0 +1,207 @@
+"""08_soundscapes in words: answer, titles, captions and texts for readers who cannot see the figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from birdlab.chapters.common import count, num, pct
+from birdlab.chapters.reid_words import remark
+from birdlab.chapters.soundscapes import leader
+from birdlab.report.show import m
+from birdlab.soundscapes.scores import TIE_GAP
+
+RULES = (
+    "Official: within equal scores hits come first, as the evaluators sort; pessimistic: they come last. A run whose two values lie "
+    "apart is saturated or rounded."
+)
+
+
+def answer(board: pl.DataFrame, scores: pl.DataFrame, counts: pl.DataFrame) -> tuple[str, str, str]:
+    """Question, answer and detail: who leads, and whether ties help."""
+    question = "Who is heard where, and which run says it best?"
+    name = leader(board)
+    if name is None:
+        return question, "No run was scored.", "Nothing is heard in the recordings, or no run could be read."
+    row = of_run(scores, name)
+    ends = interval(row, "cmap")
+    told = f"{m(name)} leads: c-mAP {num(row['cmap'])}{ends} over {count(row['n_classes'], 'species', 'species')}."
+    return question, told, " ".join(filter(None, [tied(scores), heard(counts)]))
+
+
+def of_run(scores: pl.DataFrame, name: str) -> dict[str, Any]:
+    """The row of ``soundscape_scores`` of one run."""
+    return scores.filter(pl.col("run") == name).row(0, named=True)
+
+
+def interval(row: dict[str, Any], key: str) -> str:
+    """The interval of a value, or nothing."""
+    lo, hi = row[f"{key}_lo"], row[f"{key}_hi"]
+    return "" if lo is None or hi is None else f" [{num(lo)}, {num(hi)}]"
+
+
+def tied(scores: pl.DataFrame) -> str:
+    """Runs that gain from ties."""
+    rows = scores.filter(pl.col("gap") > TIE_GAP).sort("gap", descending=True)
+    if rows.is_empty():
+        return "No run gains from ties."
+    r = rows.row(0, named=True)
+    return f"Ties help {m(r['run'])} most: {num(r['cmap'])} by the official rule, {num(r['cmap_pessimistic'])} by the pessimistic one."
+
+
+def heard(counts: pl.DataFrame) -> str:
+    """Hours and recordings."""
+    have = {r["name"]: r["value"] for r in counts.to_dicts()}
+    hours = have.get("hours")
+    return (
+        ""
+        if hours is None
+        else f"{hours:,.1f} hours in {count(int(have.get('recordings') or 0), 'recording', 'recordings')}."
+    )
+
+
+def headlines(board: pl.DataFrame, scores: pl.DataFrame) -> list[dict[str, Any]]:
+    """Numbers for the top of the report: c-mAP of the leading run."""
+    name = leader(board)
+    if name is None:
+        return []
+    row = of_run(scores, name)
+    return [{"label": f"c-mAP, {name}", "value": row["cmap"], "lo": row["cmap_lo"], "hi": row["cmap_hi"], "digits": 2}]
+
+
+def audit_title(counts: pl.DataFrame) -> str:
+    """How much was recorded, and how much of it is silent."""
+    have = {r["name"]: r["value"] for r in counts.to_dicts()}
+    text = heard(counts) or "The length of the recordings is not known."
+    silent = have.get("silent")
+    return f"{text[:-1]}, {count(int(silent), 'recording', 'recordings')} without a bird." if silent else text
+
+
+def board_title(board: pl.DataFrame, scores: pl.DataFrame, pairs: pl.DataFrame) -> str:
+    """Who leads, and whether that would be so on other recordings."""
+    name = leader(board)
+    if name is None:
+        return "No run was scored."
+    row = of_run(scores, name)
+    mine = pairs.filter((pl.col("run_a") == name) | (pl.col("run_b") == name))
+    automatic = board.filter(pl.col("division") == "automatic")["run"].to_list()
+    mine = mine.filter(pl.col("run_a").is_in(automatic) & pl.col("run_b").is_in(automatic))
+    sure = mine.height > 0 and bool(mine["confirmed"].fill_null(False).all())
+    rest = (
+        ""
+        if len(automatic) < 2
+        else ", confirmed on other recordings"
+        if sure
+        else "; that other recordings would agree is not confirmed"
+    )
+    return f"{m(name)} leads with c-mAP {num(row['cmap'])}{interval(row, 'cmap')}{rest}."
+
+
+def board_notes(scores: pl.DataFrame, board: pl.DataFrame) -> list[str]:
+    """The rule for ties, how intervals were made, published numbers."""
+    notes = [RULES]
+    how = {"bootstrap": "clusters drawn anew", "leave_one_out": "one cluster left out at a time"}
+    for method in scores["how"].drop_nulls().unique().sort().to_list():
+        n = int(scores["n_clusters"].max() or 0)
+        notes.append(f"Intervals: {n} recordings or days with a bird, {how.get(method, method)}.")
+    if board.filter(pl.col("division") == "assisted").height:
+        notes.append("Runs in which people helped are ranked apart.")
+    return notes
+
+
+def named_title(scores: pl.DataFrame) -> str:
+    """How far the averages in use lie apart."""
+    rows = scores.drop_nulls(["cmap", "cmap_step"])
+    if rows.is_empty():
+        return "No run was scored."
+    return "Other averages that are in use, none of them comparable with c-mAP."
+
+
+def species_title(classes: pl.DataFrame, name: str) -> str:
+    """Best and worst species of the shown run."""
+    rows = classes.filter(pl.col("run") == name).drop_nulls("ap").sort("ap", descending=True, maintain_order=True)
+    if rows.is_empty():
+        return "No species was scored."
+    first, last = rows.row(0, named=True), rows.row(-1, named=True)
+    none = rows.filter(pl.col("n_listed") == 0).height
+    told = f"; {count(none, 'species is', 'species are')} never listed" if none else ""
+    return (
+        f"{m(name)}: AP from {num(last['ap'])} ({last['class_id']}) to {num(first['ap'])} ({first['class_id']}){told}."
+    )
+
+
+def species_alt(classes: pl.DataFrame, name: str) -> str:
+    """Average precision of the best and the worst species in words."""
+    rows = classes.filter(pl.col("run") == name).drop_nulls("ap").sort("ap", descending=True, maintain_order=True)
+    ends = [*rows.head(8).to_dicts(), *rows.tail(min(8, max(0, rows.height - 8))).to_dicts()]
+    told = [f"{r['class_id']} {num(r['ap'])} of {r['n_rel']} segments" for r in ends]
+    return f"Average precision by species, {name}. " + ("; ".join(told) or "None") + "."
+
+
+def pr_alt(points: pl.DataFrame) -> str:
+    """What is drawn, in words."""
+    names = points["class_id"].unique(maintain_order=True).to_list()
+    return "Precision against recall of " + (", ".join(names[:24]) or "no species") + "."
+
+
+def where_title(panels: pl.DataFrame, name: str) -> str:
+    """Best and worst hour and recorder of the shown run."""
+    told = []
+    for panel, key in (("recorder", "recorder"), ("hour", "hour")):
+        rows = (
+            panels.filter((pl.col("run") == name) & (pl.col("panel") == panel)).drop_nulls([key, "cmap"]).sort("cmap")
+        )
+        if rows.height > 1:
+            low, high = rows.row(0, named=True), rows.row(-1, named=True)
+            told.append(f"{panel} {low[key]} {num(low['cmap'])} to {high[key]} {num(high['cmap'])}")
+    return f"{m(name)}, c-mAP: {'; '.join(told)}." if told else "Recorders and hours are not known."
+
+
+def where_alt(panels: pl.DataFrame, name: str) -> str:
+    """Scores by hour in words."""
+    rows = panels.filter((pl.col("run") == name) & (pl.col("panel") == "hour")).drop_nulls("cmap")
+    told = [f"{r['hour']} h: {num(r['cmap'])} in {r['n_recordings']}" for r in rows.to_dicts()]
+    return "Score by recorder and local hour, and the number of recordings. " + ("; ".join(told) or "Not known") + "."
+
+
+def instead_title(pairs: pl.DataFrame, name: str) -> str:
+    """The commonest mistake of the shown run."""
+    rows = pairs.filter((pl.col("run") == name) & (pl.col("n_instead") > 0)).sort(
+        "n_instead", descending=True, maintain_order=True
+    )
+    if rows.is_empty():
+        return "No species was named in the place of another."
+    r = rows.row(0, named=True)
+    return (
+        f"{m(name)} says {r['said']} where {r['class_id']} is heard, in {r['n_instead']} segments ({pct(r['share'])})."
+    )
+
+
+def instead_alt(pairs: pl.DataFrame, name: str) -> str:
+    """The commonest mistakes in words."""
+    rows = pairs.filter((pl.col("run") == name) & (pl.col("n_instead") > 0)).sort("n_instead", descending=True).head(8)
+    told = [f"{r['class_id']} heard, {r['said']} said: {r['n_instead']}" for r in rows.to_dicts()]
+    return "What was said instead. " + ("; ".join(told) or "Nothing") + "."
+
+
+def calibration_title(scores: pl.DataFrame) -> str:
+    """Whether scores can be read as probabilities."""
+    rows = scores.drop_nulls("ece").sort("ece")
+    if rows.is_empty():
+        return "No run lists a score."
+    r = rows.row(0, named=True)
+    return f"Scores are not probabilities: those of {m(r['run'])} come nearest, off by {num(r['ece'])} on average."
+
+
+def pairs_title(pairs: pl.DataFrame) -> str:
+    """How many differences between runs are confirmed."""
+    if pairs.is_empty():
+        return "One run: there is nothing to compare."
+    sure = int(pairs["confirmed"].fill_null(False).sum())
+    return f"{sure} of {count(pairs.height, 'difference', 'differences')} between runs {'is' if sure == 1 else 'are'} confirmed (Holm)."
+
+
+def notes_of(*notices: pl.DataFrame) -> list[str]:
+    """Everything that was remarked, one sentence each, counted."""
+    return list(dict.fromkeys(remark(r) for part in notices for r in part.to_dicts()))

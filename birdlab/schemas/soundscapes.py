@@ -1,0 +1,87 @@
+"""What was recorded where and when, who is heard in it, and what runs list."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from birdlab.schemas.contract import I32, I64, B, F, S, may, must, table
+
+TABLES = (
+    table(
+        "soundscape_recordings",
+        "One row per recording.",
+        ("media_id",),
+        must("media_id", S, "recording, as run files name it"),
+        may("file", S, "name of the sound file"),
+        may("duration_s", F, "length, s"),
+        may("recorder", S, "recording unit"),
+        may("site", S, "place of the recorder"),
+        may("country", S, "country"),
+        may("start_utc", pl.Datetime("us"), "start, UTC"),
+        may("start_local", pl.Datetime("us"), "start, local time"),
+        may("latitude", F, "degrees north"),
+        may("longitude", F, "degrees east"),
+    ),
+    table(
+        "annotations",
+        "One row per annotation of a species in a recording.",
+        (),
+        must("media_id", S, "recording"),
+        must("class_id", S, "species code"),
+        must("start_s", F, "start, s"),
+        must("end_s", F, "end, s"),
+        may("low_hz", F, "lower edge of the box, Hz"),
+        may("high_hz", F, "upper edge, Hz"),
+        may("source", S, "file"),
+        may("row", I64, "1-based line of the file"),
+    ),
+    table(
+        "segments",
+        "One row per segment of five seconds and species that is heard in it.",
+        ("media_id", "start_s", "class_id"),
+        must("media_id", S, "recording"),
+        must("start_s", I32, "start of the segment, s, a multiple of 5"),
+        must("class_id", S, "species code"),
+    ),
+    table(
+        "soundscape_runs",
+        "One row per run.",
+        ("run",),
+        must("run", S, "run"),
+        must("team", S, "group that made it"),
+        may("assisted", B, "human assistance; null: not said"),
+        may("external_data", B, "trained on data from outside; null: not said"),
+        may("description", S, "how it was made"),
+        must("file", S, "run file"),
+        must("n_rows", I64, "predictions listed"),
+    ),
+    table(
+        "soundscape_classes",
+        "One row per run and class of the ground truth.",
+        ("run", "class_id"),
+        must("run", S, "run"),
+        must("class_id", S, "species code"),
+        must("n_rel", I64, "segments in which it is heard"),
+        must("n_recordings", I64, "recordings in which it is heard"),
+        must("n_listed", I64, "segments for which the run lists it"),
+        must("n_hit", I64, "of these, segments in which it is heard"),
+        may("ap", F, "average precision, official rule (ties best-case)"),
+        may("ap_pessimistic", F, "ties worst-case"),
+        may("ap_expected", F, "mean over random orders of ties"),
+        may("ap_step", F, "as scikit-learn's average_precision_score, over the listed, scaled by listed / all"),
+        may("lo", F, "95 % interval of ap, recordings resampled"),
+        may("hi", F, "95 % interval of ap"),
+        may("auroc", F, "area under the ROC curve, segments not listed last"),
+        may("best_f1", F, "highest F1 over thresholds"),
+        may("best_f1_at", F, "its threshold"),
+        may("threshold", F, "lowest threshold with the target precision"),
+        may("precision_at", F, "precision there"),
+        may("precision_lo", F, "its 95 % Wilson interval"),
+        may("precision_hi", F, "its 95 % Wilson interval"),
+        may("recall_at", F, "recall there"),
+        may("said_instead", S, "species most often listed first where this one is heard and is not"),
+        may("n_said_instead", I64, "segments of that"),
+        may("reason", S, "why a value is null"),
+    ),
+)
+__all__ = ["TABLES"]

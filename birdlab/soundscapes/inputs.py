@@ -1,0 +1,87 @@
+"""From the recipe's section ``soundscapes`` to recordings, annotations, classes, and what there is before anything is scored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from birdlab import schemas
+from birdlab.errors import ParameterError, Problem
+from birdlab.readers.class_list import read_classes
+from birdlab.readers.files import Notice, notice_table
+from birdlab.readers.labels import locate
+from birdlab.readers.soundscape_recordings import read_recordings
+from birdlab.readers.soundscape_truth import read_annotations
+from birdlab.recipe import Soundscapes
+from birdlab.soundscapes.audit import audit_tables
+
+if TYPE_CHECKING:
+    from birdlab.study import Run
+
+CLASSES = {"class_id": pl.String}
+FROM_TRUTH = "no class list was given: the classes are those of the annotations"
+
+
+def build(run: Run) -> dict[str, pl.DataFrame]:
+    """Builder of ``soundscape_recordings``, ``annotations``, ``soundscape_class_list``, ``soundscape_notices`` and the audit
+    (``soundscape_by_month``, ``_by_hour``, ``_counts``, ``_species``, ``_never``, ``_silent``).
+
+    Raises:
+        DataError: a file that cannot be used.
+        ParameterError: the recipe has no section ``soundscapes``.
+    """
+    section = section_of(run)
+    recordings, notices = None, []
+    if section.recordings:
+        recordings, told = read_recordings(place(run, section.recordings))
+        notices += told
+    found = read_annotations([place(run, path) for path in section.truth], recordings=recordings)
+    notices += found.notices
+    if recordings is None:
+        named = pl.DataFrame({"media_id": found.media}, schema={"media_id": pl.String})
+        recordings = schemas.TABLES["soundscape_recordings"].conform(named)
+    classes, told = classes_of(run, section, found.annotations)
+    notices += told
+    tables = audit_tables(recordings, found.annotations, classes=classes)
+    return {
+        "soundscape_recordings": recordings,
+        "annotations": found.annotations,
+        "soundscape_class_list": pl.DataFrame({"class_id": classes}, schema=CLASSES),
+        "soundscape_notices": notice_table(notices),
+        **{f"soundscape_{name}": table for name, table in tables.items()},
+    }
+
+
+def classes_of(run: Run, section: Soundscapes, annotations: pl.DataFrame) -> tuple[tuple[str, ...], list[Notice]]:
+    """The class list: that of the recipe, else the annotated classes, which is remarked."""
+    if section.classes:
+        return read_classes(place(run, section.classes))
+    names = annotations["class_id"].unique().sort().to_list()
+    return tuple(names), [Notice("classes_of_truth", FROM_TRUTH, len(names))]
+
+
+def section_of(run: Run) -> Soundscapes:
+    """The recipe's section; made data are made first.
+
+    Raises:
+        ParameterError: the recipe has none.
+    """
+    section = run.recipe.soundscapes
+    if section is None:
+        found, expected = "no section soundscapes", "truth and runs"
+        remedy = "add the section, or leave out 08_soundscapes"
+        raise ParameterError(
+            Problem("no_section", found, expected, remedy, file=str(run.recipe_path), key="soundscapes")
+        )
+    if run.recipe.data.generator is not None:
+        from birdlab.demo.generators import make_data
+
+        make_data(run.recipe.data.generator, run.data_root)
+    return section
+
+
+def place(run: Run, path: str) -> Path:
+    """A path of the section, relative to the recipe or to the folder of the data."""
+    return locate(path, run.base, run.data_root)
