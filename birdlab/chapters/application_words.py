@@ -130,17 +130,40 @@ def rates_alt(rates: pl.DataFrame) -> str:
     return "Predicted against true feeding rates. " + ("; ".join(told) or "No point") + "."
 
 
-def birds_alt(rates: pl.DataFrame) -> str:
-    """The birds with the largest errors in words."""
-    mine = rates.filter(pl.col("combination") != "human").with_columns(error=pl.col("predicted") - pl.col("truth"))
-    by = mine.group_by("subject").agg(pl.col("error").mean()).drop_nulls().sort("error")
-    if by.is_empty():
-        return "Error by bird: nothing to compare."
-    low, high = by.row(0, named=True), by.row(-1, named=True)
-    return (
-        f"Error of feeding rates by bird. Lowest: {low['subject'][0]}, {num1(low['error'])} pecks/min; "
-        f"highest: {high['subject'][0]}, {num1(high['error'])}."
+def birds_title(rates: pl.DataFrame, order: Sequence[str]) -> str:
+    """The birds that the leading combination puts too low and too high."""
+    for name in order:
+        by = _by_bird(rates, name)
+        if by.height:
+            low, high = by.row(0, named=True), by.row(-1, named=True)
+            first = f"{name}: the rate of {low['bird']} is off by {_plus(low['error'])} pecks/min"
+            return f"{first}." if by.height == 1 else f"{first}, that of {high['bird']} by {_plus(high['error'])}."
+    return "Error by bird: nothing to compare."
+
+
+def birds_alt(rates: pl.DataFrame, order: Sequence[str]) -> str:
+    """The lowest and the highest mean error of a bird, of every combination that is drawn."""
+    told = []
+    for name in order:
+        by = _by_bird(rates, name)
+        if by.height:
+            ends = [f"{by['bird'][i]} {_plus(by['error'][i])}" for i in (0, -1)]
+            told.append(f"{name}: lowest {ends[0]}, highest {ends[1]}")
+    return "Mean error of feeding rates by bird, pecks/min. " + ("; ".join(told) or "Nothing to compare") + "."
+
+
+def _by_bird(rates: pl.DataFrame, combination: str) -> pl.DataFrame:
+    """Mean error of each bird under one combination, from the lowest up."""
+    mine = rates.filter(pl.col("combination") == combination).with_columns(
+        bird=pl.col("subject").list.first(), error=pl.col("predicted") - pl.col("truth")
     )
+    return mine.group_by("bird").agg(pl.col("error").mean()).drop_nulls().sort("error", "bird")
+
+
+def _plus(number: float) -> str:
+    """One decimal with its sign; none before 0."""
+    text = num1(number)
+    return "0.0" if text in ("−0.0", "0.0") else text if number < 0 else f"+{text}"
 
 
 def matrix_title(matrix: pl.DataFrame) -> str:
