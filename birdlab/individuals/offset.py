@@ -94,9 +94,9 @@ def _peak(hits: np.ndarray, reach: int, step: float, n: tuple[int, int]) -> Offs
     usual, sd = (float(f(smooth[away])) if away.any() else 0.0 for f in (np.mean, np.std))
     p = _chance(float(near[best]), float(near[away].mean()) if away.any() else 0.0, len(shifts))
     if p > CHANCE or smooth[best] - usual < CLEAR * sd:
-        return Offset(None, None, None, p, *n, "flat: no shift fits clearly better than the others")
+        return Offset(None, None, None, p, *n, "no shift fits clearly better than the others")
     if best in (0, len(smooth) - 1):
-        return Offset(None, None, None, p, *n, "the best shift lies at the end of the range: look further")
+        return Offset(None, None, None, p, *n, "the best shift lies at the end of the range, so look further")
     half = (smooth[best] + usual) / 2
     lo = best
     while lo > 0 and smooth[lo - 1] >= half:
