@@ -37,15 +37,6 @@ TASK_COLUMNS = {
 SCRIPT = ("frame_accuracy", "track_accuracy", "feeding_f1")
 _ERROR = (*POOLED, "n")
 _SCRIPT_ERROR = ("mean_abs_error", "r")
-BUDGET_COLUMNS = {
-    "combination": Col("Combination", kind="text"),
-    "total": Col("Error", "mean, pecks/min", digits=2),
-    "detection": Col("Detection", digits=2),
-    "tracks": Col("Tracks", digits=2),
-    "identity": Col("Identity", digits=2),
-    "behaviour": Col("Behaviour", digits=2),
-    "lead": Col("Largest", kind="text"),
-}
 OPERATOR_COLUMNS = {
     "stage": Col("Stage", kind="text"),
     "replaced": Col("Replaced by the truth", kind="text"),
@@ -80,6 +71,14 @@ def error_columns(measure: str) -> dict[str, Col]:
         "ccc": Col("CCC", "Lin", "up", digits=2),
         "n": Col("n", digits=0),
     }
+
+
+def budget_columns(measure: str) -> dict[str, Col]:
+    """How the shares of one measure's error are printed."""
+    unit, digits = ("pecks/min", 2) if measure == RATE else ("share of video", 3)
+    stages = {s: Col(s.capitalize(), digits=digits) for s in ("detection", "tracks", "identity", "behaviour")}
+    head = {"combination": Col("Combination", kind="text"), "total": Col("Error", f"mean, {unit}", digits=digits)}
+    return head | stages | {"lead": Col("Largest", kind="text")}
 
 
 def within_columns(measure: str) -> dict[str, Col]:
@@ -270,8 +269,17 @@ def correlation_words(found: pl.DataFrame) -> str:
     return f"{best['task']} goes with the error of feeding rates at ρ {num(best['rho'])} over {best['n']} combinations."
 
 
+def of_complete(draws: pl.DataFrame, summary: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the trackers and behaviour models that make a complete combination: others were drawn for fewer videos."""
+    whole = summary.filter((pl.col("protocol") == "documented") & (pl.col("tracker") != "") & pl.col("complete"))
+    return draws.join(
+        whole.select("tracker", "model").unique(), on=["tracker", "model"], how="semi", maintain_order="left"
+    )
+
+
 def draws_frame(draws: pl.DataFrame, summary: pl.DataFrame) -> pl.DataFrame:
-    """Errors of feeding rates with random names (combination null) and of the combinations, by tracker and model."""
+    """Errors of feeding rates with random names (combination null) and of complete combinations, by tracker and model."""
+    draws = of_complete(draws, summary)
     metric, name = f"{RATE}_mean_abs_error", pl.lit("mean error of feeding rates, pecks/min").alias("metric")
     group = pl.format("{} · {}", "tracker", "model").alias("group")
     drawn = draws.filter(pl.col("metric") == metric).select(

@@ -11,16 +11,15 @@ from birdlab.chapters.application import (
     MEASURES,
     RATE,
     TOGETHER,
-    counted_words,
     leading_error,
     of_combination,
     with_names,
 )
 from birdlab.chapters.common import count, num, pct
 from birdlab.individuals.across import MIN_N
-from birdlab.individuals.baselines import RULE
 from birdlab.individuals.budget_words import budget_sentence
 from birdlab.individuals.evaluate import PROTOCOL_NOTES
+from birdlab.individuals.lanes import GAP_S
 
 _UNIT = {RATE: "pecks/min", TOGETHER: "of the video"}
 _WHAT = {RATE: "feeding rates", TOGETHER: "who is seen with whom"}
@@ -72,12 +71,6 @@ def protocol_notes(measure: str) -> list[str]:
     return [note]
 
 
-def counted(summary: pl.DataFrame, videos: pl.DataFrame) -> str:
-    """Caption of the first table: how much was followed."""
-    text = counted_words(summary, videos)
-    return f"{text[0].upper()}{text[1:]}. As documented, and as the authors' script counts (reference). Small grey: 95 % for new videos."
-
-
 def task_title(summary: pl.DataFrame) -> str:
     """Which combination puts most boxes to the right bird."""
     rows = with_names(summary.filter((pl.col("protocol") == "documented") & (pl.col("tracker") != "")))
@@ -101,12 +94,6 @@ def error_title(summary: pl.DataFrame, measure: str) -> str:
     human = _of(summary, "human")
     person = f"; a person is off by {_digits(human, measure)}" if human else ""
     return f"{text} {_UNIT[measure]}{person}.".replace("Who is seen with whom are", "Who is seen with whom is")
-
-
-WITHIN_CAPTION = (
-    "Mean, median, SD and bias: of each video, averaged over videos, all of the same weight. Limits: that bias ± 1.96 SD of "
-    "the differences within videos. r, CCC: both sides minus the mean of their video."
-)
 
 
 def within_title(summary: pl.DataFrame, measure: str) -> str:
@@ -189,7 +176,7 @@ def lanes_title(lane: pl.DataFrame) -> str:
     right, wrong = _length(lane, "predicted", ("present",)), _length(lane, "predicted", ("other",))
     if not true:
         return "Nobody was seen in this video."
-    share = f"{pct(right / true)} of the birds' time in view is predicted"
+    share = f"But for gaps of up to {GAP_S:g} s, {pct(right / true)} of the birds' time in view is predicted"
     return f"{share}; {num1(wrong)} s are given to birds that were not there."
 
 
@@ -203,34 +190,29 @@ def lanes_alt(lane: pl.DataFrame) -> str:
     return "Timeline of birds in view. " + ("; ".join(told) or "Nobody") + "."
 
 
-def matrix_caption(order: Sequence[str]) -> str:
-    """Which combination is drawn."""
-    return f"Mean share over videos, {order[0] if order else 'no combination'}. Right: predicted minus true."
-
-
-def lanes_caption(lane: pl.DataFrame, order: Sequence[str]) -> str:
-    """Which video and which combination is drawn."""
-    video = lane["video_id"][0] if lane.height else "no video"
-    return f"{video}, {order[0] if order else 'no combination'}. Upper lane of a bird: by hand; lower: predicted. Ticks: pecks."
-
-
-def budget_title(budget: pl.DataFrame, order: Sequence[str]) -> str:
-    """The sentence a field biologist reads, of the best combination."""
+def budget_title(budget: pl.DataFrame, order: Sequence[str], measures: Sequence[str] = (RATE,)) -> str:
+    """The sentences a field biologist reads, of the best combination: one per biological number."""
     if not order:
         return "There is nothing to share out: no combination."
-    rows = of_combination(budget, order[0]).filter(pl.col("measure") == MEASURES[RATE])
-    told = budget_sentence(rows).partition(". ")[0].rstrip(".")
-    return f"{order[0]}: {_lower(told)}."
+    told = []
+    for measure in measures:
+        rows = of_combination(budget, order[0]).filter(pl.col("measure") == MEASURES[measure])
+        told.append(_lower(budget_sentence(rows).partition(". ")[0].rstrip(".")))
+    return f"{order[0]}: {'. '.join([told[0], *(f'{t[0].upper()}{t[1:]}' for t in told[1:])])}."
 
 
-def budget_alt(budget: pl.DataFrame, order: Sequence[str]) -> str:
+def budget_alt(budget: pl.DataFrame, order: Sequence[str], measures: Sequence[str] = (RATE, TOGETHER)) -> str:
     """Shares of every combination in words."""
     told = []
-    for name in order:
-        rows = of_combination(budget, name).filter(pl.col("measure") == MEASURES[RATE]).to_dicts()
-        parts = ", ".join(f"{r['stage']} {num1(r['share'])}" for r in rows)
-        told.append(f"{name}: {parts}")
-    return "Share of the error of feeding rates by stage, pecks/min. " + ("; ".join(told) or "No combination") + "."
+    for measure in measures:
+        each = []
+        for name in order:
+            rows = of_combination(budget, name).filter(pl.col("measure") == MEASURES[measure]).to_dicts()
+            shares = [(r["stage"], num1(r["share"]) if measure == RATE else _thousandths(r["share"])) for r in rows]
+            each.append(f"{name}: {', '.join(f'{stage} {share}' for stage, share in shares)}")
+        what = "feeding rates by stage, pecks/min" if measure == RATE else "time together by stage, share of the video"
+        told.append(f"Share of the error of {what}. " + ("; ".join(each) or "No combination") + ".")
+    return " ".join(told)
 
 
 def across_title(found: pl.DataFrame) -> str:
@@ -248,6 +230,26 @@ def across_title(found: pl.DataFrame) -> str:
         return f"No score shows a relation with errors of feeding rates: {least}."
     word = "smaller" if best["rho"] < 0 else "larger"
     return f"A better {label(best['task'])} goes with {word} errors of feeding rates: {told}."
+
+
+def drawn_title(found: pl.DataFrame, task: str = "frame_accuracy") -> str:
+    """Whether a better value of the one task metric that is drawn went with a smaller error of feeding rates."""
+    rows = found.filter(pl.col("measure").str.starts_with(RATE) & (pl.col("task") == task))
+    if rows.is_empty() or rows["rho"][0] is None:
+        n = int(rows["n"][0] or 0) if rows.height else 0
+        if n < MIN_N:
+            few = f"{count(n, 'combination', 'combinations')}, fewer than {MIN_N}: too few to say"
+            return f"{label(task).capitalize()} and errors of feeding rates: {few}."
+        reason = rows["reason"][0] or "nothing can be said"
+        return f"{label(task).capitalize()} and errors of feeding rates: {reason.replace(task, label(task))}."
+    row = rows.row(0, named=True)
+    told = f"ρ {_signed(row['rho'])} over {count(row['n'], 'combination', 'combinations')}"
+    if row["p_holm"] >= 0.05:
+        less = f"{told} (p {row['p_holm']:.2f} after Holm)"
+        return f"The {label(task)} shows no relation with errors of feeding rates: {less}."
+    return (
+        f"A better {label(task)} goes with {'smaller' if row['rho'] < 0 else 'larger'} errors of feeding rates: {told}."
+    )
 
 
 def across_alt(frame: pl.DataFrame) -> str:
@@ -295,12 +297,6 @@ def tolerance_alt(curve: pl.DataFrame) -> str:
     return "F1 of single pecks by tolerance in time. " + ("; ".join(told[:6]) or "Nothing to compare") + "."
 
 
-def random_caption(draws: pl.DataFrame, seed: int) -> str:
-    """How names were drawn, how often, and from which seed."""
-    n = int(draws["n_draws"].max() or 0) if draws.height else 0
-    return f"{_sentence(RULE)} {n:,} draws, seed {seed}. Marks: the combinations."
-
-
 def random_title(draws: pl.DataFrame, frame: pl.DataFrame) -> str:
     """How many combinations do better than 97.5 % of random names."""
     if draws.is_empty() or frame.is_empty():
@@ -321,6 +317,10 @@ def random_alt(draws: pl.DataFrame) -> str:
 def num1(number: float | None) -> str:
     """One decimal with a true minus; an en dash for nothing."""
     return "–" if number is None else f"{number:.1f}".replace("-", "−")
+
+
+def _thousandths(number: float | None) -> str:
+    return "–" if number is None else f"{number:.3f}".replace("-", "−")
 
 
 def _signed(number: float) -> str:
