@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from birdlab.chapters.common import cells_of, count, num, number_of, pct, published, table_of, with_ends  # noqa: F401 (notebooks ask for published here)
 from birdlab.report.show import m
 from birdlab.report.table import Col
+
+if TYPE_CHECKING:
+    from birdlab.recipe import Recipe
 
 ACTIONS = ("accuracy", "macro_f1")
 POINTS = ("error_mean_px", "error_median_px", "error_p95_px", "pck_5", "pck_10", "pck_norm_0.1", "oks_ap")
@@ -25,7 +28,7 @@ POINT_COLUMNS = {
     "model": Col("Model", kind="text"),
     "error_mean_px": Col("Mean", "error, px", "down", digits=1),
     "error_median_px": Col("Median", "px", "down", digits=1),
-    "error_p95_px": Col("95 %", "px", "down", digits=1),
+    "error_p95_px": Col("Percentile", "95th, px", "down", digits=1),
     "pck_5": Col("PCK", "5 px, %", "up", kind="percent"),
     "pck_10": Col("PCK", "10 px, %", "up", kind="percent"),
     "pck_norm_0.1": Col("PCK", "0.1 of the box, %", "up", kind="percent"),
@@ -34,13 +37,47 @@ POINT_COLUMNS = {
 TRACK_COLUMNS = {
     "model": Col("Tracker", kind="text"),
     "hota": Col("HOTA", better="up"),
-    "deta": Col("DetA", better="up"),
-    "assa": Col("AssA", better="up"),
+    "deta": Col("DetA", "found", "up"),
+    "assa": Col("AssA", "kept", "up"),
     "idf1": Col("IDF1", better="up"),
     "mota": Col("MOTA", better="up"),
     "id_switches": Col("Switches", "of identity", "down", digits=0),
-    "fragmentations": Col("Breaks", better="down", digits=0),
+    "fragmentations": Col("Breaks", "lost, found again", "down", digits=0),
 }
+
+
+#: What a task is scored with: the section of the recipe, its truth, and what a model gives.
+_GIVEN = {
+    "actions": ("BehaviourAnnotations.csv, or a CSV clip_id,video_id,behaviour", "CSV clip_id,behaviour"),
+    "keypoints": ("COCO keypoints", "COCO results, a DeepLabCut or a SLEAP file"),
+}
+_NO_TRACKER = (
+    "No tracker: the folder of predictions has no file {video}_TrackedBBox_{tracker}.csv. `birdlab convert` writes them "
+    "from a run that followed birds."
+)
+
+
+def lacking(recipe: Recipe, task: str) -> list[str]:
+    """What the recipe lacks for clips (``actions``) or ``keypoints`` to be scored, and how to give it; empty where nothing."""
+    section = recipe.individuals
+    asked = getattr(section, task) if section else None
+    truth, given = _GIVEN[task]
+    if asked is None:
+        how = f"give truth ({truth}) and predictions (model: {given})"
+        return [f"Not asked for: the recipe has no individuals.{task}; {how}."]
+    if not asked.predictions:
+        return [f"No model: individuals.{task}.predictions of the recipe is empty; give model: {given}."]
+    return []
+
+
+def lacking_tracks(trackers: Sequence[str]) -> list[str]:
+    """What lacks for tracks to be scored; empty where nothing."""
+    return [] if trackers else [_NO_TRACKER]
+
+
+def caption(read: str, lacks: Sequence[str]) -> str:
+    """How to read a figure; where there is nothing to read, why."""
+    return " ".join(lacks) or read
 
 
 def actions(metrics: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
@@ -147,6 +184,9 @@ def num1(number: float | None) -> str:
 
 def confusion_title(frame: pl.DataFrame) -> str:
     """The largest mistake of each model."""
+    frame = frame.filter(pl.col("model") != "")
+    if frame["share"].drop_nulls().is_empty():
+        return "No clip was named."
     said = frame.with_columns(pl.col("predicted").fill_null("nothing"))
     wrong = said.filter((pl.col("truth") != pl.col("predicted")) & pl.col("share").is_not_null())
     worst = wrong.sort("share", descending=True, maintain_order=True).unique("model", keep="first", maintain_order=True)

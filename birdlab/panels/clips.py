@@ -70,6 +70,42 @@ def clip_panels(
     return panels
 
 
+def clip_caption(
+    shown: Sequence[Panel], clips: pl.DataFrame, root: Path, recipe: Recipe, *, base: Path | None = None
+) -> str:
+    """How to read the strips and how many clips have no file; where none is shown, why and how to give the files.
+
+    Args:
+        shown: what :func:`clip_panels` gave.
+        clips, root, recipe, base: as for it.
+    """
+    section = recipe.individuals.actions if recipe.individuals else None
+    read = "Frames of a clip from left to right. Mistakes first."
+    if section is None:
+        return "No clips are asked for: the recipe has no individuals.actions."
+    ids = clips["clip_id"].unique()
+    if ids.is_empty():
+        return f"No clip: {section.truth} lists none."
+    table = locate(section.truth, base or root, root)
+    n = len(set(ids) - set(clip_files(table, root)))
+    column = path_column(table)
+    if column is None:
+        return f"{section.truth} does not say where clips lie: give it a column VideoPath (or path), under data.root or beside the table."
+    if n == len(ids):
+        return f"No clip of {section.truth} has a file: {column} is looked for under data.root and beside the table; copy the clips there."
+    if not shown:
+        return "No clip is shown: n_clips is 0, or none of the files can be read; the log of the notebook says which."
+    return f"{read} {n:,} of {len(ids):,} clips have no file at their {column}." if n else read
+
+
+def path_column(table: Path) -> str | None:
+    """The column of a table of clips that says where they lie, as it is spelt there; None without one."""
+    from birdlab.readers.csvfile import read_rows
+
+    heads = [head.strip() for head in read_rows(table, shown=str(table)).header]
+    return next((head for head in heads if head.casefold() in _PATHS), None)
+
+
 def clip_strip(
     path: Path, *, truth: str = "", answers: Mapping[str, str | None] | None = None, n: int = 5, name: str = ""
 ) -> Panel:

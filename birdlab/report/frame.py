@@ -258,9 +258,9 @@ def in_brief(chapters: Sequence[Chapter], hues: Mapping[str, Hue]) -> Html:
         "p",
         "Square brackets hold 95 % intervals. Captions say which question an interval answers: how well ",
         el("em", "these"),
-        " sessions pin a number down, or what a ",
+        " sessions, videos or photographs pin a number down, or what ",
         el("em", "new"),
-        " session would give.",
+        " ones would give.",
         cls="brief-note",
     )
     return el("section", el("h2", "In brief"), box, words, id="in-brief")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import polars as pl
 
-from birdlab.chapters import application
+from birdlab.chapters import application, behaviour
 from birdlab.chapters import application_captions as read
 from birdlab.chapters import application_words as say
+from birdlab.panels import clips as panels
 
 FIRST, SECOND = "m · t · x", "n · t · x"
 
@@ -108,3 +112,44 @@ def test_the_error_budget_tells_both_numbers() -> None:
     table = application.budget_table(budget, "co_occurrence")
     assert table.select("total", "detection", "lead").rows() == [(0.02, 0.02, "detection (100 %)")]
     assert application.budget_columns("co_occurrence")["total"].digits == 3
+
+
+def study(actions: object = None, keypoints: object = None) -> SimpleNamespace:
+    return SimpleNamespace(individuals=SimpleNamespace(actions=actions, keypoints=keypoints))
+
+
+def test_what_was_not_asked_for_says_how_to_ask() -> None:
+    (told,) = behaviour.lacking(study(), "actions")  # type: ignore[arg-type]
+    assert told.startswith("Not asked for: the recipe has no individuals.actions; give truth (BehaviourAnnotations.csv")
+    (told,) = behaviour.lacking(study(keypoints=SimpleNamespace(predictions={})), "keypoints")  # type: ignore[arg-type]
+    assert told.startswith("No model: individuals.keypoints.predictions of the recipe is empty; give model: COCO")
+    asked = study(SimpleNamespace(predictions={"m": "p.csv"}))
+    assert behaviour.lacking(asked, "actions") == behaviour.lacking_tracks(["t"]) == []  # type: ignore[arg-type]
+    assert "_TrackedBBox_" in behaviour.lacking_tracks([])[0]
+    assert behaviour.caption("Rows.", []) == "Rows." and behaviour.caption("Rows.", [told]) == told
+
+
+def test_no_clip_is_not_no_mistake() -> None:
+    schema = {"model": pl.String, "truth": pl.String, "predicted": pl.String, "share": pl.Float64, "n": pl.Int64}
+    assert behaviour.confusion_title(pl.DataFrame(schema=schema)) == "No clip was named."
+    alone = pl.DataFrame([("", "Peck", None, 1.0, 4)], schema=schema, orient="row")
+    assert behaviour.confusion_title(alone) == "No clip was named."
+    right = pl.DataFrame([("m", "Peck", "Peck", 1.0, 4)], schema=schema, orient="row")
+    assert behaviour.confusion_title(right) == "No mistake was made."
+
+
+def test_clips_without_pictures_say_what_is_missing(tmp_path: Path) -> None:
+    clips = pl.DataFrame({"clip_id": ["a", "b"]})
+    recipe, table = study(SimpleNamespace(truth="clips.csv")), tmp_path / "clips.csv"
+
+    def told(text: str, shown: list[object]) -> str:
+        table.write_text(text)
+        return panels.clip_caption(shown, clips, tmp_path, recipe)  # type: ignore[arg-type]
+
+    assert "give it a column VideoPath (or path)" in told("clip_id,behaviour\na,Peck\nb,Peck\n", [])
+    rows = "clip_id,Path,behaviour\na,a.mp4,Peck\nb,b.mp4,Peck\n"
+    assert told(rows, []).startswith("No clip of clips.csv has a file: Path is looked for under data.root")
+    (tmp_path / "a.mp4").write_bytes(b"damaged")
+    assert told(rows, []).startswith("No clip is shown")
+    assert told(rows, [object()]).endswith("Mistakes first. 1 of 2 clips have no file at their Path.")
+    assert "no individuals.actions" in panels.clip_caption([], clips, tmp_path, study())  # type: ignore[arg-type]
