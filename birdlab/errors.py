@@ -76,6 +76,10 @@ class ParameterError(BirdlabError):
     """A parameter, option or recipe key is unknown or has a value that cannot be used (exit 2)."""
 
 
+class RecipeError(ParameterError):
+    """A value of a recipe does not fit the data, which shows only where these are read (exit 2)."""
+
+
 class NotebookError(BirdlabError):
     """A notebook is not fit to run, or did not run to its end (exit 1)."""
 

@@ -434,6 +434,8 @@ class TestRefused:
             (["DataError"], 3),
             (["ManifestError", "DataError"], 3),
             (["DataError", "KeyError"], 1),
+            (["RecipeError", "DataError"], 2),
+            (["RecipeError", "ParameterError"], 1),
             (["DeadKernel"], 1),
         ],
     )

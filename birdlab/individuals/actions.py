@@ -12,6 +12,7 @@ from birdlab.errors import DataError, ParameterError, Problem
 from birdlab.individuals.jackknife import leave_one_out
 from birdlab.metrics import metric_row
 from birdlab.readers.files import Notice
+from birdlab.recipe.individuals import wrong_list
 from birdlab.stats import new_sessions
 
 NOTHING = "no clip"
@@ -24,9 +25,8 @@ def check_list(labels: Sequence[str]) -> None:
     Raises:
         ParameterError: fewer than two, an empty one, one twice (in any case).
     """
-    spelt = [label.strip().casefold() for label in labels]
-    if len(set(spelt)) < max(len(spelt), 2) or "" in spelt:
-        raise ParameterError(Problem("bad_labels", ", ".join(labels) or "nothing", "two or more names", key="labels"))
+    if wrong := wrong_list(labels):
+        raise ParameterError(Problem("bad_labels", *wrong, key="labels"))
 
 
 def check_labels(clips: pl.DataFrame, labels: Sequence[str], *, source: str = "action_clips") -> pl.DataFrame:

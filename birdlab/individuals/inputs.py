@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from birdlab import schemas
-from birdlab.errors import BirdlabError, DataError, ParameterError, Problem
+from birdlab.errors import BirdlabError, DataError, ParameterError, Problem, RecipeError
 from birdlab.readers.labels import locate
 
 if TYPE_CHECKING:
@@ -46,25 +46,29 @@ def build_tasks(run: Run) -> dict[str, pl.DataFrame]:
 
     Raises:
         DataError: every file that cannot be used, of all models, in one error.
+        RecipeError: the same, where a value of the recipe (sigmas, labels) is among it.
     """
     section = section_of(run)
     clips, points, oks = schemas.empty("action_clips"), schemas.empty("keypoints"), pl.DataFrame(schema=OKS)
     notices = [pl.DataFrame(schema=NOTICES)]
     problems: list[Problem] = []
+    kind: type[BirdlabError] = DataError
     if section.actions:
         try:
             clips, told = _clips(run, section.actions)
             notices.append(told)
         except BirdlabError as error:
             problems += _problems(error)
+            kind = _kind(error, kind)
     if section.keypoints:
         try:
             points, oks, told = _points(run, section.keypoints)
             notices.append(told)
         except BirdlabError as error:
             problems += _problems(error)
+            kind = _kind(error, kind)
     if problems:
-        raise DataError(problems)
+        raise kind(problems)
     return {
         "action_clips": clips,
         "keypoints": points,
@@ -134,6 +138,11 @@ def section_of(run: Run) -> Individuals:
 def place(run: Run, name: str) -> Path:
     """Where a file or folder named in the recipe lies."""
     return locate(name, run.base, run.data_root)
+
+
+def _kind(error: BirdlabError, kind: type[BirdlabError]) -> type[BirdlabError]:
+    """A mistake of the recipe outweighs one of the data, as in ``birdlab check``."""
+    return kind if isinstance(error, DataError) else RecipeError
 
 
 def _problems(error: BirdlabError) -> list[Problem]:

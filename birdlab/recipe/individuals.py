@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -14,6 +15,22 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Path_ = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]+$")]
 
 
+def wrong_list(labels: Sequence[str]) -> tuple[str, str] | None:
+    """What is wrong with a list of behaviours, and what is expected; None where nothing is.
+
+    >>> wrong_list(["Peck", "peck", "Other"])
+    ('Peck and peck, which are one name', 'each behaviour once, in any case')
+    """
+    by: dict[str, list[str]] = {}
+    for label in labels:
+        by.setdefault(label.strip().casefold(), []).append(label)
+    if "" in by:
+        return "an empty name", "names of behaviours"
+    if twice := [" and ".join(same) for same in by.values() if len(same) > 1]:
+        return f"{'; '.join(twice)}, which are one name", "each behaviour once, in any case"
+    return (", ".join(labels) or "nothing", "two or more names") if len(by) < 2 else None
+
+
 class Actions(Strict):
     """Clips whose behaviour was named by hand, and what models name it."""
 
@@ -22,6 +39,13 @@ class Actions(Strict):
     labels: Annotated[list[str], Field(min_length=2)] = Field(default_factory=lambda: ["Peck", "Submissive", "Other"])
     #: the list over which macro F1 is taken; a class that never occurs counts as 0
     split: str | None = "Test"  #: clips of this split only, where the file has the column Split
+
+    @field_validator("labels")
+    @classmethod
+    def _each_once(cls, labels: list[str]) -> list[str]:
+        if wrong := wrong_list(labels):
+            raise ValueError(f"{wrong[0]}; expected {wrong[1]}")
+        return labels
 
 
 class Keypoints(Strict):

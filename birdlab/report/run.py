@@ -18,7 +18,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from birdlab.errors import EXIT_DATA, EXIT_NOTEBOOK, EXIT_OK, DataError, ManifestError, ParameterError, Problem
+from birdlab.errors import (
+    EXIT_DATA,
+    EXIT_NOTEBOOK,
+    EXIT_OK,
+    EXIT_USAGE,
+    DataError,
+    ManifestError,
+    ParameterError,
+    Problem,
+    RecipeError,
+)
 from birdlab.recipe import Recipe, load_recipe
 from birdlab.report import record
 from birdlab.report.clean import hidden_paths
@@ -354,8 +364,10 @@ class _Work:
         failed = [e for e in (self.entry(s.name) for s in self.steps if s.selected) if e["status"] == "failed"]
         if not failed:
             return EXIT_OK
-        data = (DataError.__name__, ManifestError.__name__)
-        return EXIT_DATA if all((e["error"] or {}).get("ename") in data for e in failed) else EXIT_NOTEBOOK
+        names = {(e["error"] or {}).get("ename") for e in failed}
+        if not names <= {kind.__name__ for kind in (DataError, ManifestError, RecipeError)}:
+            return EXIT_NOTEBOOK
+        return EXIT_USAGE if RecipeError.__name__ in names else EXIT_DATA
 
     def executed(self, name: str) -> Path:
         """Where the executed copy of a notebook lies."""

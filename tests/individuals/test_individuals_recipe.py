@@ -10,8 +10,10 @@ import yaml
 
 from birdlab.check.recipe import check_recipe
 from birdlab.demo.colony import write_colony
-from birdlab.errors import ParameterError
+from birdlab.errors import EXIT_USAGE, ParameterError, RecipeError
+from birdlab.individuals.actions import check_list
 from birdlab.recipe import load_recipe, parse_recipe
+from birdlab.recipe.individuals import wrong_list
 from birdlab.study import Run
 
 SECTION = {
@@ -80,6 +82,10 @@ def test_tables_of_a_run(data: Path, tmp_path: Path) -> None:
         ({"fps": 0}, "fps"),
         ({"n_random": 1}, "n_random"),
         ({"actions": {"truth": "a.csv", "predictions": {}, "labels": ["Peck"]}}, "labels"),
+        (
+            {"actions": {"truth": "a", "predictions": {}, "labels": ["Peck", "peck", "x"]}},
+            "labels: found Peck and peck, which",
+        ),
         ({"keypoints": {"truth": "a.json", "predictions": {}, "sigmas": -1}}, "sigmas"),
         ({"trackers": ["x"]}, "trackers"),
     ],
@@ -88,6 +94,26 @@ def test_keys_that_cannot_be_used(change: dict, said: str) -> None:
     with pytest.raises(ParameterError) as caught:
         parse_recipe({"name": "x", "data": {}, "individuals": {"folder": "f"} | change})
     assert said in str(caught.value)
+
+
+def test_sigmas_of_other_keypoints_are_a_mistake_of_the_recipe_in_check_and_in_the_run(
+    data: Path, tmp_path: Path
+) -> None:
+    path = recipe_file(tmp_path, data, SECTION | {"keypoints": SECTION["keypoints"] | {"sigmas": {"toe": 0.1}}})
+    assert [code for code, p in check_recipe(path) if p.code == "sigmas"] == [EXIT_USAGE]
+    with pytest.raises(RecipeError, match="unknown toe") as caught:
+        Run(load_recipe(path), path, tmp_path / "run", "06_actions_keypoints_tracking").table("keypoints")
+    assert caught.value.exit_code == EXIT_USAGE
+
+
+def test_a_list_of_behaviours_that_is_none_says_which_name_is_wrong() -> None:
+    assert wrong_list(["Peck", " peck", "x", "Peck"]) == (
+        "Peck and  peck and Peck, which are one name", "each behaviour once, in any case",
+    )  # fmt: skip
+    assert wrong_list(["Peck", " "]) == ("an empty name", "names of behaviours")
+    assert wrong_list(["Peck"]) == ("Peck", "two or more names") and wrong_list(["Peck", "Other"]) is None
+    with pytest.raises(ParameterError, match="found Peck and peck, which are one name; expected each behaviour once"):
+        check_list(["Peck", "peck"])
 
 
 def test_tracking_needs_a_detector_of_the_study() -> None:
