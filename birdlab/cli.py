@@ -15,7 +15,7 @@ from pathlib import Path
 
 from birdlab import __version__
 from birdlab.cli_score import score_arguments
-from birdlab.errors import EXIT_OK, EXIT_USAGE, BirdlabError, Problem
+from birdlab.errors import EXIT_OK, EXIT_USAGE, BirdlabError, DataError, Problem
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -159,9 +159,13 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> int:
-    from birdlab.report.render import render_run
+    from birdlab.report.render import missing_of, render_run
 
     sys.stdout.write(f"{render_run(args.run)}\n")
+    if lost := missing_of(args.run):
+        n = f"{len(lost):,} {'file' if len(lost) == 1 else 'files'} of the run missing; the page was written and says so\n"
+        sys.stdout.write(n)
+        raise DataError(lost)
     return EXIT_OK
 
 

@@ -23,7 +23,7 @@ from birdlab import style
 from birdlab.cli import main
 from birdlab.errors import DataError
 from birdlab.report import chapter, markdown, show
-from birdlab.report.render import render, render_run
+from birdlab.report.render import missing_of, render, render_run
 
 CSS = Path(chapter.__file__).with_name("page.css").read_text(encoding="utf-8")
 
@@ -198,7 +198,7 @@ def test_same_run_same_bytes(folder: Path, page: Path) -> None:
     assert render_run(folder).read_bytes() == before
     moved = folder.parent / "elsewhere"
     moved.mkdir()
-    for name in ("run.json", "notebooks", "records"):
+    for name in ("run.json", "notebooks", "records", "tables", "figures"):
         (moved / name).symlink_to(folder / name)
     assert render_run(moved).read_bytes() == before
     assert not list(folder.glob(".*tmp")) and str(folder) not in before.decode()
@@ -272,6 +272,30 @@ def test_a_folder_whose_files_were_changed_by_hand(folder: Path, tmp_path: Path)
     executed.unlink()
     (run / "records" / "02_detection.json").write_text('{"entries": [3]}', encoding="utf-8")
     assert render_run(run).exists()
+
+
+def test_what_a_run_has_lost_is_said_and_counted(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(folder, run)
+    assert missing_of(run) == [] and main(["report", str(run)]) == 0
+    (run / "tables" / "tab-splits.parquet").unlink()
+    (run / "records" / "10_summary.json").unlink()
+    assert main(["report", str(run)]) == 3
+    text = Outline((run / "report.html").read_text(encoding="utf-8")).text
+    assert "3 of 3 chapters complete, 2 files missing" in text
+    assert "tables/tab-splits (.csv, .tex; missing now: .parquet)" in text
+    assert "Missing from the run’s folder: records/10_summary.json." in text
+    shutil.rmtree(run / "notebooks")
+    shutil.rmtree(run / "records")
+    capsys.readouterr()
+    assert main(["report", str(run)]) == 3
+    told = capsys.readouterr()
+    assert told.out.endswith("3 files of the run missing; the page was written and says so\n")
+    assert told.err.count("no such file; expected the executed notebook of a chapter. Run the recipe again") == 3
+    text = Outline((run / "report.html").read_text(encoding="utf-8")).text
+    assert "0 of 3 chapters complete, 3 files missing" in text and text.count("its executed notebook is missing") == 3
 
 
 @pytest.mark.parametrize("code_", [errno.ENOSPC, errno.EROFS])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from birdlab.report import markdown
 from birdlab.report.clean import BANNER_TAG, split_progress
 from birdlab.report.entries import BEGIN, END, MIME
 from birdlab.report.html import Html, colour_models, el, esc, join, rich
+from birdlab.report.missing import files_of
 from birdlab.style import Hue
 
 HIDDEN_TAGS = {"parameters", "injected-parameters", "setup", BANNER_TAG, "papermill-error-cell-tag"}
@@ -37,7 +38,7 @@ class Chapter:
     number: int
     title: str = ""
     slug: str = ""
-    status: str = "pending"  #: complete, note, failed or pending
+    status: str = "pending"  #: complete, note, failed, pending, or lost (ended well, its executed notebook is gone)
     seconds: float | None = None
     answer: dict[str, Any] | None = None
     headlines: list[dict[str, Any]] = field(default_factory=list)
@@ -58,10 +59,17 @@ class _Pass:
     code: list[str] = field(default_factory=list)
     saved: list[str] = field(default_factory=list)
     unrun: list[str] = field(default_factory=list)
+    gone: Collection[str] = ()
 
 
 def read_chapter(
-    name: str, number: int, notebook: Mapping[str, Any] | None, about: Mapping[str, Any], hues: Mapping[str, Hue]
+    name: str,
+    number: int,
+    notebook: Mapping[str, Any] | None,
+    about: Mapping[str, Any],
+    hues: Mapping[str, Hue],
+    *,
+    gone: Collection[str] = (),
 ) -> Chapter:
     """Build the chapter of a notebook.
 
@@ -71,13 +79,14 @@ def read_chapter(
         notebook: the executed notebook (nbformat 4), or null where there is none.
         about: its entry in ``run.json``.
         hues: colour of each model.
+        gone: files of the run's folder, as paths from it, that are not there any more.
     """
     chapter = Chapter(name, number, title=_plain_title(name), slug=slug(name))
     state = str(about.get("status") or "pending")
     chapter.status = {"complete": "complete", "unchanged": "complete", "failed": "failed"}.get(state, "pending")
     chapter.seconds = about.get("seconds") if isinstance(about.get("seconds"), int | float) else None
     chapter.error = about.get("error") if isinstance(about.get("error"), dict) else None
-    walk = _Pass(chapter, hues)
+    walk = _Pass(chapter, hues, gone=gone)
     for index, cell in enumerate(notebook.get("cells", []) if notebook else [], start=1):
         _cell(walk, index, cell)
     _fold(walk)
@@ -87,6 +96,10 @@ def read_chapter(
         chapter.body.append(el("details", el("summary", "Code that did not run"), folded))
     if chapter.status == "failed" and not any('class="err"' in piece for piece in chapter.body):
         chapter.body.append(_failure(walk, None, ""))
+    if chapter.status == "complete" and notebook is None:
+        chapter.status = "lost"
+        text = "This chapter was run, but its executed notebook is missing from the run’s folder: run the recipe again."
+        chapter.body.append(el("p", text, cls="status"))
     if chapter.status == "pending":
         why = clean_text(str(about.get("reason") or ""))
         chapter.body.append(el("p", "This chapter has not been run", f": {why}" if why else ".", cls="status"))
@@ -240,14 +253,17 @@ def _shown(walk: _Pass, entry: dict[str, Any], html: str) -> Html | None:
         chapter.notes.append(entry)
     elif kind in ("table", "figure", "gallery"):
         chapter.artefacts.append(entry)
-        walk.saved.append(_files(entry))
+        walk.saved.append(_files(entry, walk.gone))
     return fragment
 
 
-def _files(entry: Mapping[str, Any]) -> str:
+def _files(entry: Mapping[str, Any], gone: Collection[str]) -> str:
     stem = str(entry.get("path", "")).rpartition(".")[0]
-    kinds = {"table": ".parquet, .csv, .tex", "figure": ".png, .svg, .pdf, .csv", "gallery": ".json and pictures"}
-    return f"{stem} ({kinds[str(entry['kind'])]})"
+    left = [f".{p.rpartition('.')[2]}" for p in files_of(entry) if p not in gone]
+    lost = [f".{p.rpartition('.')[2]}" for p in files_of(entry) if p in gone]
+    more = " and pictures" if entry["kind"] == "gallery" and left else ""
+    told = [*([f"{', '.join(left)}{more}"] if left else []), *([f"missing now: {', '.join(lost)}"] if lost else [])]
+    return f"{stem} ({'; '.join(told)})"
 
 
 def _foreign(walk: _Pass, data: Mapping[str, Any]) -> Html | None:

@@ -17,6 +17,7 @@ MARKS = {
     "note": ("!", "complete, with a note"),
     "failed": ("×", "failed"),
     "pending": ("○", "not run"),
+    "lost": ("○", "run, but missing"),
 }
 N_HEADLINES = 5
 NOT_RECORDED = "not recorded"
@@ -74,8 +75,10 @@ def contents(chapters: Sequence[Chapter], *, has_notes: bool) -> Html:
     )
 
 
-def first_screen(record: Mapping[str, Any], chapters: Sequence[Chapter], hues: Mapping[str, Hue]) -> Html:
-    """Title, the answer in one sentence, what it rests on, and the headline numbers."""
+def first_screen(
+    record: Mapping[str, Any], chapters: Sequence[Chapter], hues: Mapping[str, Hue], *, n_missing: int = 0
+) -> Html:
+    """Title, the answer in one sentence, what it rests on, how many files are missing, and the headline numbers."""
     recipe = at(record, "recipe", default={})
     parts = [
         el("p", "birdlab report", cls="kick"),
@@ -87,7 +90,7 @@ def first_screen(record: Mapping[str, Any], chapters: Sequence[Chapter], hues: M
         parts.append(el("p", rich(lead, hues), cls="lead"))
     elif at(recipe, "description"):
         parts.append(el("p", str(recipe["description"]), cls="lead"))
-    parts.append(_meta(record, chapters, hues))
+    parts.append(_meta(record, chapters, hues, n_missing))
     if at(recipe, "data", "made"):
         parts.append(
             el(
@@ -134,17 +137,20 @@ def _lead(chapters: Sequence[Chapter]) -> str:
     return f"{chosen.answer['answer']} {chosen.answer['detail']}".strip() if chosen and chosen.answer else ""
 
 
-def _meta(record: Mapping[str, Any], chapters: Sequence[Chapter], hues: Mapping[str, Hue]) -> Html:
+def _meta(record: Mapping[str, Any], chapters: Sequence[Chapter], hues: Mapping[str, Hue], n_missing: int) -> Html:
     done = sum(c.status in ("complete", "note") for c in chapters)
     whole = (
         "complete" if done == len(chapters) else "failed" if any(c.status == "failed" for c in chapters) else "pending"
     )
+    told = f"{done} of {len(chapters)} chapters complete"
+    if n_missing:
+        told += f", {n_missing:,} {'file' if n_missing == 1 else 'files'} missing"
     names = [model_name(name, hues) for name in hues]
     rows: list[tuple[str, Html]] = [
         ("Date", esc(_date(record))),
         ("Recipe", esc(_file_name(at(record, "recipe_file")))),
         ("Data", esc(_data_version(record))),
-        ("Status", join(status_mark(whole, spoken=False), f"{done} of {len(chapters)} chapters complete")),
+        ("Status", join(status_mark(whole, spoken=False), told)),
     ]
     if names:
         rows.append(("Models" if len(names) > 1 else "Model", join(*[p for name in names for p in (", ", name)][1:])))
@@ -238,7 +244,7 @@ def in_brief(chapters: Sequence[Chapter], hues: Mapping[str, Hue]) -> Html:
     rows = []
     for c in chapters:
         told = c.answer or {}
-        instead = {"failed": "Did not finish.", "pending": "Not run."}.get(c.status, "")
+        instead = {"failed": "Did not finish.", "pending": "Not run.", "lost": "Missing."}.get(c.status, "")
         head = el("th", status_mark(c.status), el("a", f"{c.number}\u2002{c.title}", href=f"#{c.slug}"), scope="row")
         answer = rich(str(told.get("answer") or instead or "–"), hues) if c.status != "failed" else esc(instead)
         rows.append(

@@ -18,6 +18,7 @@ from birdlab.report import frame
 from birdlab.report.chapter import Chapter, add_note, level_headings, opening, read_chapter
 from birdlab.report.entries import read_record
 from birdlab.report.html import Html, el, in_text, join, link_references
+from birdlab.report.missing import missing
 from birdlab.report.provenance import provenance
 from birdlab.shards import write_atomic
 from birdlab.style import Hue, colours_of_kinds
@@ -52,6 +53,13 @@ def render_run(run_dir: Path) -> Path:
     return path
 
 
+def missing_of(run_dir: Path) -> list[Problem]:
+    """What a run's folder lacks of what its ``run.json`` says was made; see :func:`birdlab.report.missing.missing`."""
+    run_dir = Path(run_dir)
+    record = _read_json(run_dir / "run.json", "run.json of a run", "`birdlab run RECIPE` writes it")
+    return missing(run_dir, frame.notebooks(record), _read_notebooks(run_dir, record))
+
+
 def render(
     record: Mapping[str, Any], notebooks: Mapping[str, Mapping[str, Any]], *, records: Path | None = None
 ) -> Html:
@@ -70,14 +78,16 @@ def render(
         named += [list(predictions)] if isinstance(predictions, Mapping) and predictions else []
     hues = colours_of_kinds(kinds(*named))
     chapters: list[Chapter] = []
+    lost = missing(records, frame.notebooks(record), notebooks) if records is not None else []
+    gone = [Path(str(p.file)).relative_to(records).as_posix() for p in lost] if records is not None else []
     for number, about in enumerate(frame.notebooks(record), start=1):
-        chapter = read_chapter(str(about["name"]), number, notebooks.get(str(about["name"])), about, hues)
-        if records is not None and chapter.status != "pending":
+        chapter = read_chapter(str(about["name"]), number, notebooks.get(str(about["name"])), about, hues, gone=gone)
+        if records is not None and chapter.status not in ("pending", "lost"):
             _recall(chapter, records, hues)
         chapters.append(chapter)
     _unique_slugs(chapters)
     labels = number_artefacts(chapters)
-    sections, problems = [], []
+    sections, problems = [], [f"Missing from the run’s folder: {path}." for path in gone]
     for chapter in chapters:
         body = _finish(join(*chapter.body), labels)
         problems += [
@@ -89,7 +99,7 @@ def render(
     title = str(frame.at(record, "recipe", "title") or frame.at(record, "recipe", "name", default="Untitled study"))
     main = el(
         "main",
-        _finish(frame.first_screen(record, chapters, hues), labels),
+        _finish(frame.first_screen(record, chapters, hues, n_missing=len(lost)), labels),
         _finish(frame.in_brief(chapters, hues), labels),
         *[join(Html("\n"), section) for section in sections],
         notes,
