@@ -76,9 +76,16 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--json", action="store_true", help="print one JSON object")
     check.set_defaults(work=_check)
 
-    convert = commands.add_parser("convert", help="pickles of plain values (CHIRP's predictions) as JSON beside them")
-    convert.add_argument("path", type=Path, metavar="PATH", help="a pickle, or a folder of them")
-    convert.add_argument("--force", action="store_true", help="replace JSON files that are already there")
+    convert = commands.add_parser(
+        "convert", help="CHIRP's pickles as JSON beside them; tracks of a run in CHIRP's layout"
+    )
+    convert.add_argument(
+        "path", type=Path, metavar="PATH", help="a pickle, a folder of them, or a run that followed birds"
+    )
+    convert.add_argument(
+        "--out", type=Path, metavar="DIR", help="of a run: folder that gets InferenceData (default: the run's)"
+    )
+    convert.add_argument("--force", action="store_true", help="replace files that are already there")
     convert.add_argument("--json", action="store_true", help="print one JSON object")
     convert.set_defaults(work=_convert)
 

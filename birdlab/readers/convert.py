@@ -1,4 +1,4 @@
-"""Pickles of an application set as JSON beside them: ``birdlab convert PATH``."""
+"""``birdlab convert PATH``: pickles of an application set as JSON beside them; a run's own tracks in that set's layout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from birdlab.errors import BirdlabError, DataError, Problem
+from birdlab.errors import BirdlabError, DataError, ParameterError, Problem
 from birdlab.readers.chirp_names import PICKLES
 from birdlab.readers.chirp_predictions import NAMES_SHAPE, WINDOWS_SHAPE, dictionary, name_rows, track_name, window_rows
 from birdlab.shards import write_atomic
@@ -113,12 +113,20 @@ def convert_folder(folder: Path, *, force: bool = False) -> Converted:
 
 
 def convert_command(args: argparse.Namespace) -> int:
-    """``birdlab convert PATH [--force] [--json]``: a pickle, or every one below a folder.
+    """``birdlab convert PATH [--out DIR] [--force] [--json]``: a pickle, every one below a folder, or the tracks of a run.
 
     Raises:
-        DataError: pickles that were refused, all of them, after the others were written.
+        DataError: pickles that were refused, or files in the way, all of them, after the others were written.
     """
+    from birdlab.inference.layout import tables_of
+
     path = Path(args.path)
+    tables = tables_of(path)
+    if tables is not None:
+        return _run_command(path, tables, args)
+    if getattr(args, "out", None) is not None:
+        found, expected = "--out with pickles", "a run: JSON is written beside each pickle"
+        raise ParameterError(Problem("bad_option", found, expected, key="--out"))
     if not path.exists():
         raise DataError(
             Problem("unreadable", "no such file", "a pickle, or a folder", "check the path", file=str(path))
@@ -133,6 +141,22 @@ def convert_command(args: argparse.Namespace) -> int:
         sys.stdout.write(json.dumps({"written": files, "number_tracks": [str(f) for f in done.numbers]}) + "\n")
     elif not getattr(args, "json", False):
         sys.stdout.write(_told(done))
+    if done.problems:
+        raise DataError(done.problems)
+    return 0
+
+
+def _run_command(path: Path, tables: Path, args: argparse.Namespace) -> int:
+    """The tracks of a run, into ``InferenceData`` of ``--out`` or of the folder that was named."""
+    from birdlab.inference.layout import told, write_layout
+
+    folder = path.parent if path.name == "followed.parquet" else path
+    done = write_layout(tables, getattr(args, "out", None) or folder, force=args.force)
+    if not getattr(args, "json", False):
+        sys.stdout.write(told(done))
+    elif not done.problems:
+        counts = {"videos": done.videos, "boxes": done.n_boxes, "windows": done.n_windows}
+        sys.stdout.write(json.dumps({"written": [str(file) for file in done.written]} | counts) + "\n")
     if done.problems:
         raise DataError(done.problems)
     return 0
