@@ -65,7 +65,7 @@ def levels(across: pl.DataFrame) -> str:
     names = {
         "human": "a person",
         "mean_rate": "the mean rate of the other videos",
-        "random": "random names, in the middle",
+        "random": "the median of random names",
     }
     told = [text for name, text in names.items() if name in drawn]
     dashed = f"Dashed: {', '.join(told)}. " if told else ""
