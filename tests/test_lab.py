@@ -22,8 +22,8 @@ import pytest
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 NOTEBOOKS = (
-    *("00_data_audit", "01_inference", "02_detection", "02b_comparison", "03_difficulty"),
-    *("05_reidentification", "06_actions_keypoints_tracking", "07_application", "09_abstention", "10_summary"),
+    *("00_data_audit", "01_inference", "02_detection", "02b_comparison", "03_difficulty", "05_reidentification"),
+    *("06_actions_keypoints_tracking", "07_application", "08_soundscapes", "09_abstention", "10_summary"),
 )
 TOKEN = "tests"
 #: Seconds that the server may take to answer, and one notebook to run.

@@ -24,6 +24,7 @@ NOTEBOOKS = (
     "05_reidentification",
     "06_actions_keypoints_tracking",
     "07_application",
+    "08_soundscapes",
     "09_abstention",
     "10_summary",
 )

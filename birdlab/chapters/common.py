@@ -239,6 +239,15 @@ def chance(p: float | None) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
+def plain(number: float | None) -> str | None:
+    """A whole number without decimals, anything else with two.
+
+    >>> plain(402750.0), plain(2.92), plain(None)
+    ('402,750', '2.92', None)
+    """
+    return None if number is None else f"{number:,.0f}" if number == int(number) else f"{number:,.2f}"
+
+
 def count(n: int, one: str, many: str) -> str:
     """A number with its noun.
 

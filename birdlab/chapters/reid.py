@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from birdlab.chapters.common import plain
 from birdlab.individuals.reid.counts import WHAT
 from birdlab.individuals.reid.leaks import CHECKS
 from birdlab.recipe import Recipe
@@ -93,8 +94,8 @@ def counts_table(counts: pl.DataFrame) -> pl.DataFrame:
     rows = [
         {
             "what": WHAT.get(r["what"], r["what"]),
-            "computed": _plain(r["computed"]),
-            "published": _plain(r["published"]),
+            "computed": plain(r["computed"]),
+            "published": plain(r["published"]),
             "verdict": r["verdict"],
             "source": r["source"],
             "computed_reason": r["reason"],
@@ -105,15 +106,6 @@ def counts_table(counts: pl.DataFrame) -> pl.DataFrame:
     ]
     names = (*COUNT_COLUMNS, "computed_reason", "published_reason", "source_reason")
     return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String))
-
-
-def _plain(number: float | None) -> str | None:
-    """A count as a whole number, anything else with two decimals.
-
-    >>> _plain(402750.0), _plain(2.92), _plain(None)
-    ('402,750', '2.92', None)
-    """
-    return None if number is None else f"{number:,.0f}" if number == int(number) else f"{number:,.2f}"
 
 
 def leaks_table(leaks: pl.DataFrame) -> pl.DataFrame:

@@ -7,11 +7,12 @@ from typing import Any
 
 import polars as pl
 
+from birdlab.chapters.common import plain
 from birdlab.recipe import Recipe
 from birdlab.report.table import Col
 from birdlab.soundscapes.audit import COUNTS
 
-COUNT_COLUMNS = {"what": Col("What", kind="text"), "value": Col("Value", digits=1)}
+COUNT_COLUMNS = {"what": Col("What", kind="text"), "value": Col("Value", kind="text")}
 BOARD_COLUMNS = {
     "model": Col("Run", kind="text"),
     "division": Col("Division", kind="text"),
@@ -71,12 +72,10 @@ def leader(board: pl.DataFrame) -> str | None:
 
 def counts_table(counts: pl.DataFrame) -> pl.DataFrame:
     """What there is, in words."""
-    labels = pl.col("label") if "label" in counts.columns else pl.col("name").replace(COUNTS)
-    return counts.select(
-        labels.alias("what"),
-        pl.col("value").cast(pl.Float64),
-        pl.col("reason").fill_null("not known").alias("value_reason"),
-    )
+    rows = [
+        (COUNTS.get(r["name"], r["name"]), plain(r["value"]), r["reason"] or "not known") for r in counts.to_dicts()
+    ]
+    return pl.DataFrame(rows, schema=dict.fromkeys(("what", "value", "value_reason"), pl.String), orient="row")
 
 
 def board_table(board: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
@@ -169,11 +168,12 @@ def species_table(classes: pl.DataFrame, name: str | None) -> pl.DataFrame:
     )
     short = "the precision is never reached, or nothing listed"
     why = {"threshold": short, "recall_at": short, "best_f1": "never listed where it is heard", "said_instead": "none",
-           "ap": "nothing listed", "ap_pessimistic": "nothing listed", "auroc": "heard in every segment"}  # fmt: skip
+           "ap_pessimistic": "nothing listed", "auroc": "heard in every segment"}  # fmt: skip
     ends = ["lo", "hi"]
     return rows.select(
         *SPECIES_COLUMNS,
         *(pl.col(e).alias(f"ap_{e}") for e in ends),
+        pl.col("reason").fill_null("nothing listed").alias("ap_reason"),
         *(pl.lit(text).alias(f"{c}_reason") for c, text in why.items()),
     )
 

@@ -98,13 +98,13 @@ def board_title(board: pl.DataFrame, scores: pl.DataFrame, pairs: pl.DataFrame) 
     return f"{m(name)} leads with c-mAP {num(row['cmap'])}{interval(row, 'cmap')}{rest}."
 
 
-def board_notes(scores: pl.DataFrame, board: pl.DataFrame) -> list[str]:
-    """The rule for ties, how intervals were made, published numbers."""
+def board_notes(scores: pl.DataFrame, board: pl.DataFrame, unit: str) -> list[str]:
+    """The rule for ties, how intervals were made (``unit``: recording or day), who is ranked apart."""
     notes = [RULES]
-    how = {"bootstrap": "clusters drawn anew", "leave_one_out": "one cluster left out at a time"}
+    how = {"bootstrap": f"whole {unit}s drawn anew", "leave_one_out": f"one {unit} left out at a time"}
     for method in scores["how"].drop_nulls().unique().sort().to_list():
         n = int(scores["n_clusters"].max() or 0)
-        notes.append(f"Intervals: {n} recordings or days with a bird, {how.get(method, method)}.")
+        notes.append(f"Intervals: {count(n, unit, f'{unit}s')} with a bird, {how.get(method, method)}.")
     if board.filter(pl.col("division") == "assisted").height:
         notes.append("Runs in which people helped are ranked apart.")
     return notes

@@ -125,7 +125,8 @@ def make_soundscapes() -> Soundscapes:
     # Common and rare species alike are easy or hard.
     order = rng.permutation(len(SPECIES))
     detectability = np.linspace(WEAKEST, STRONGEST, len(SPECIES))[order].round(2)
-    songs = [song for s in range(len(SPECIES)) for song in _songs(s, recordings)]
+    # Two bouts of one species may meet: a song is written once.
+    songs = list(dict.fromkeys(song for s in range(len(SPECIES)) for song in _songs(s, recordings)))
     songs.sort(key=lambda one: (one.recording, one.start, one.species, one.end))
     return Soundscapes(recordings, songs, detectability, sorted([code for code, *_ in SPECIES] + list(NEVER)))
 

@@ -97,7 +97,7 @@ def build(run: Run) -> dict[str, pl.DataFrame]:
     if section is not None and specs:
         sounds, found = _sounds(run, section)
         notices.append(_notice_rows("", found))
-        listing = Listing(_classes(run, section), section.max_classes)
+        listing = Listing(tuple(run.table("soundscape_class_list")["class_id"]), section.max_classes)
         places = {"base": run.base, "root": run.data_root, "out_dir": run.dir, "device": run.recipe.device}
         for spec in specs:
             with progress(f"{spec.name} listens", unit="recordings", state=run.dir / "progress.json") as step:
@@ -118,7 +118,7 @@ def _of_run(name: str, files: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sounds(run: Run, section: Soundscapes) -> tuple[list[Sound], list[Notice]]:
-    """Sound files of the study's recordings: those of its table, and those that are annotated."""
+    """Sound files of the study's recordings."""
     from birdlab.readers.fingerprint import read_hashes, relative_key
 
     known = read_hashes(run.dir / "hashes.json")
@@ -127,19 +127,8 @@ def _sounds(run: Run, section: Soundscapes) -> tuple[list[Sound], list[Notice]]:
         entry = known.get(relative_key(str(path), run.base))
         return entry[2] if entry else None
 
-    table = run.table("soundscape_recordings")
-    annotated = run.table("annotations").select("media_id").unique(maintain_order=True)
-    more = annotated.join(table.select("media_id"), on="media_id", how="anti", maintain_order="left")
     folder = locate(section.audio or ".", run.base, run.data_root)
-    return find_sounds(folder, pl.concat([table, more], how="diagonal"), hashed=hashed)
-
-
-def _classes(run: Run, section: Soundscapes) -> tuple[str, ...]:
-    if section.classes:
-        from birdlab.readers.class_list import read_classes
-
-        return tuple(read_classes(locate(section.classes, run.base, run.data_root))[0])
-    return tuple(run.table("annotations")["class_id"].unique().sort().to_list())
+    return find_sounds(folder, run.table("soundscape_recordings"), hashed=hashed)
 
 
 def run_classifier(

@@ -13,7 +13,7 @@ import polars as pl
 from birdlab.errors import DataError, Problem
 from birdlab.readers import raven
 from birdlab.readers.files import Notice, at_most, natural_key, walk
-from birdlab.readers.soundscape_tables import Sheet, media_names, read_sheet, seconds, some, table_stem
+from birdlab.readers.soundscape_tables import Sheet, media_names, own_recording, read_sheet, seconds, some
 from birdlab.soundscapes.coded import SEGMENT_S
 
 #: Columns of predictions.
@@ -80,9 +80,10 @@ def read_birdnet(
     frames: list[pl.DataFrame] = []
     problems: list[Problem] = []
     names: list[str] = []
+    folders: dict[str, Path] = {}
     for path in _files([paths] if isinstance(paths, (str, os.PathLike)) else list(paths), notices):
         try:
-            rows = _detections(path, notices)
+            rows = _detections(path, notices, folders)
             names += rows["name"].unique(maintain_order=True).to_list()
             frames.append(rows)
         except DataError as error:
@@ -182,7 +183,7 @@ def _files(paths: list[Path], notices: list[Notice]) -> list[Path]:
     return out
 
 
-def _detections(path: Path, notices: list[Notice]) -> pl.DataFrame:
+def _detections(path: Path, notices: list[Notice], folders: dict[str, Path]) -> pl.DataFrame:
     """Rows of one table: name, scientific, common, code, start_s, end_s, probability."""
     sheet = read_sheet(path, shown=str(path))
     start, end, value = sheet.column("start"), sheet.column("end"), sheet.named("confidence", "probability", "score")
@@ -208,8 +209,9 @@ def _detections(path: Path, notices: list[Notice]) -> pl.DataFrame:
         a, b, told = raven.in_file(sheet, a, b)
         notices += told
     media = sheet.column("media")
-    own = table_stem(path.name)
-    name = sheet.text(media).fill_null(own) if media else pl.Series([own] * sheet.frame.height, dtype=pl.String)
+    files = sheet.text(media)
+    own = own_recording(path, folders) if files.null_count() else ""
+    name = files.fill_null(own)
     scientific, common, code = (sheet.text(column) for column in named)
     columns = {"scientific": scientific, "common": common, "code": code}
     return pl.DataFrame({"name": name, **columns, "start_s": a, "end_s": b, "probability": scores})
@@ -221,7 +223,7 @@ def _named(
     """Rows with their class, and how the names were found."""
     key = ["scientific", "common", "code"]
     species = rows.group_by(key, maintain_order=True).agg(n=pl.len())
-    codes = _Codes(classes, label_map)
+    codes = SpeciesCodes(classes, label_map)
     found = [codes.find(*one) for one in species.select(key).iter_rows()]
     species = species.with_columns(
         class_id=pl.Series([c for c, _ in found], dtype=pl.String),
@@ -245,7 +247,7 @@ def _named(
     return rows.join(kept.select(*key, "class_id"), on=key, nulls_equal=True, maintain_order="left"), notices
 
 
-class _Codes:
+class SpeciesCodes:
     """Codes of species; lists of eBird are read when the first name needs them."""
 
     def __init__(self, classes: Sequence[str] | None, label_map: Mapping[str, str]) -> None:

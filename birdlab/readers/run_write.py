@@ -61,7 +61,9 @@ def _code(seconds: pl.Expr) -> pl.Expr:
 def _key(table: pl.DataFrame) -> pl.Expr:
     """Recording, segment and class as one number: a third of the memory that the texts would take."""
     n = max(table["class_id"].n_unique(), 1), max(table["media_id"].n_unique(), 1)
-    codes = [pl.col(c).cast(pl.String).cast(pl.Categorical).to_physical().rank("dense") for c in ("class_id", "media_id")]
+    codes = [
+        pl.col(c).cast(pl.String).cast(pl.Categorical).to_physical().rank("dense") for c in ("class_id", "media_id")
+    ]
     return (pl.col("start_s").cast(pl.Int64, strict=False) * n[1] + codes[1].cast(pl.Int64)) * n[0] + codes[0]
 
 

@@ -102,6 +102,8 @@ class _Text:
         if self.line == 1 and self.rows is None:
             block, self.has_bom = without_bom(block)
             self.rows = RunRows(self.lookup.truth, self._expected(block), self.max_classes)
+            if not block:  # nothing but the mark
+                return
         frame = parse_block(block, self.lookup)
         if frame is None:
             self._take_lines(block)

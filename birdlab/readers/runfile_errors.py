@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -11,7 +12,6 @@ import polars as pl
 
 from birdlab.errors import Problem
 from birdlab.readers.runfile_blocks import shown
-from birdlab.readers.runfile_rows import DAY
 from birdlab.soundscapes.coded import SEGMENT_S, Truth
 
 FIELDS = ("media_id", "time", "class_id", "probability")
@@ -33,7 +33,9 @@ def time_code(k: int) -> str:
 @cache
 def time_codes() -> tuple[str, ...]:
     """Intervals of a day, but the last: it would end at 24:00:00, which is no time of the official rule."""
-    return tuple(time_code(k) for k in range(DAY - 1))
+    of_hour = [f":{s // 60:02d}:{s % 60:02d}" for s in range(0, 3600, SEGMENT_S)]
+    ends = [f"{hour:02d}{rest}" for hour in range(24) for rest in of_hour]
+    return tuple(f"{start}-{end}" for start, end in itertools.pairwise(ends))
 
 
 @dataclass(frozen=True)

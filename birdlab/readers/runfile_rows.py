@@ -14,6 +14,35 @@ DAY = 17_280
 _LARGEST, _DENSE = 1_500_000_000, 0.25
 
 
+class FullCoded(Coded):
+    """A run that lists every class for every segment of the grid: a matrix, (C, S); ``seg`` and ``cls`` on demand."""
+
+    def __init__(self, name: str, matrix: Floats, warnings: tuple[dict[str, Any], ...]) -> None:
+        n_classes, n_segments = matrix.shape
+        held = {
+            "name": name, "score": matrix.reshape(-1), "starts": n_segments * np.arange(n_classes + 1, dtype=np.int64),
+            "warnings": warnings, "n_beyond": 0, "every": np.arange(n_segments, dtype=np.int32),
+        }  # fmt: skip
+        for key, value in held.items():
+            object.__setattr__(self, key, value)
+
+    def __getattr__(self, key: str) -> Any:
+        if key not in ("seg", "cls"):
+            raise AttributeError(key)
+        # Twice four bytes per row, which the scores do without.
+        n_classes = len(self.starts) - 1
+        if key == "seg":
+            value = np.tile(self.every, n_classes)
+        else:
+            value = np.repeat(np.arange(n_classes, dtype=np.int32), len(self.every))
+        object.__setattr__(self, key, value)
+        return value
+
+    def of_class(self, c: int) -> tuple[Ints, Floats]:
+        """Segments and probabilities that the run lists for a class."""
+        return self.every, self.score[int(self.starts[c]) : int(self.starts[c + 1])]
+
+
 class RunRows:
     """Gathers rows; memory is 8 bytes per cell of a matrix, or some 50 per row at the end of a list.
 
@@ -105,7 +134,7 @@ class RunRows:
         return np.array(numbers, dtype=np.int64)[inverse]
 
     def finish(self) -> tuple[tuple[Ints, Ints, Floats], Ints, Ints]:
-        """Rows sorted by class, then segment, and the lines of those that repeat one, and of those that are too many."""
+        """Rows sorted by class, then segment (none where all of the matrix is listed), and the lines of those that repeat one, and of those that are too many."""
         seg, cls, score, line = self._joined()
         again = too_many = np.zeros(0, np.int64)
         if len(seg):
@@ -117,7 +146,7 @@ class RunRows:
             del key, repeated
             seg, cls, score, line = seg[order], cls[order], score[order], line[order]
             too_many = self._too_many(seg, line)
-        if self.matrix is not None:
+        if self.matrix is not None and (len(seg) or self.n_rows < self.matrix.size):
             seg, cls, score = self._with_matrix(seg, cls, score)
         return (seg, cls, score), np.sort(again), too_many
 
@@ -149,21 +178,16 @@ class RunRows:
         n_classes, n_segments = matrix.shape
         seen = seen.reshape(n_segments, n_classes)
         flat = matrix.reshape(-1)
-        if self.n_rows == flat.size:
-            segments, classes = np.empty(flat.size, np.int32), np.empty(flat.size, np.int32)
-            segments.reshape(matrix.shape)[:] = np.arange(n_segments, dtype=np.int32)
-            classes.reshape(matrix.shape)[:] = np.arange(n_classes, dtype=np.int32)[:, None]
-        else:
-            segments, classes = np.empty(self.n_rows, np.int32), np.empty(self.n_rows, np.int32)
-            at = 0
-            for c in range(n_classes):
-                held = np.flatnonzero(seen[:, c])
-                rows = slice(at, at + len(held))
-                # What is written lies at or before what is still to be read.
-                flat[rows] = matrix[c][held]
-                segments[rows], classes[rows] = held, c
-                at += len(held)
-            flat = flat[:at]
+        segments, classes = np.empty(self.n_rows, np.int32), np.empty(self.n_rows, np.int32)
+        at = 0
+        for c in range(n_classes):
+            held = np.flatnonzero(seen[:, c])
+            rows = slice(at, at + len(held))
+            # What is written lies at or before what is still to be read.
+            flat[rows] = matrix[c][held]
+            segments[rows], classes[rows] = held, c
+            at += len(held)
+        flat = flat[:at]
         if not len(seg):
             return segments, classes, flat
         segments, classes = np.concatenate([segments, seg]), np.concatenate([classes, cls])
@@ -177,6 +201,8 @@ def _ascending(line: Ints) -> bool:
 
 def coded_of(rows: RunRows, found: tuple[Ints, Ints, Floats], name: str, warnings: tuple[dict[str, Any], ...]) -> Coded:
     """What was gathered, as a run; segments past a known end are remarked."""
+    if rows.matrix is not None:  # still there: all of it is listed
+        return FullCoded(name, rows.matrix, warnings)
     seg, cls, score = found
     starts = np.searchsorted(cls, np.arange(len(rows.truth.classes) + 1, dtype=np.int32)).astype(np.int64)
     known = rows.truth.grid.known
@@ -191,4 +217,4 @@ def coded_of(rows: RunRows, found: tuple[Ints, Ints, Floats], name: str, warning
     return Coded(name, seg, cls, score, starts, warnings, len(past))
 
 
-__all__ = ["DAY", "RunRows", "coded_of"]
+__all__ = ["DAY", "FullCoded", "RunRows", "coded_of"]

@@ -212,11 +212,11 @@ def seconds(text: pl.Series) -> pl.Series:
     [47.4, 3605.0, 90000.0, None]
     """
     number = text.cast(pl.Float64, strict=False)
+    number = number.set(~number.is_finite().fill_null(True), None)
+    if number.null_count() == text.null_count():
+        return number
     part = [text.str.extract(rf"^{_CODE}$", i).cast(pl.Float64) for i in (1, 2, 3)]
-    code = part[0] * 3600 + part[1] * 60 + part[2]
-    out = pl.DataFrame({"n": number, "c": code})
-    finite = pl.col("n").is_finite()
-    return out.select(pl.when(finite).then("n").when(pl.col("n").is_null()).then("c")).to_series().alias(text.name)
+    return number.zip_with(number.is_not_null(), part[0] * 3600 + part[1] * 60 + part[2]).alias(text.name)
 
 
 def span_seconds(text: pl.Series) -> tuple[pl.Series, pl.Series]:
@@ -247,6 +247,21 @@ def table_stem(name: str) -> str:
     'x'
     """
     return stem(_TABLE.sub("", PurePosixPath(name).name))
+
+
+def own_recording(path: Path, folders: dict[str, Path]) -> str:
+    """The recording that a table of its own is about; ``folders`` keeps where each was seen.
+
+    Raises:
+        DataError: tables of one recording in two folders: two sites may number alike.
+    """
+    name = table_stem(path.name)
+    known = folders.setdefault(name, path.parent)
+    if known != path.parent:
+        remedy = "give one table with a column of files, or one folder"
+        found = f"a table of {name!r}, as in {known}"
+        raise DataError(Problem("same_file_name", found, "file names that differ", remedy, file=str(path)))
+    return name
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,11 @@ from birdlab.readers.soundscape_tables import (
     Sheet,
     key_of,
     media_names,
+    own_recording,
     read_sheet,
     seconds,
     some,
     span_seconds,
-    table_stem,
 )
 from birdlab.schemas.soundscapes import TABLES
 from birdlab.soundscapes.coded import SEGMENT_S
@@ -83,6 +83,7 @@ class _Gathered:
     names: list[str] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     without: list[str] = field(default_factory=list)
+    folders: dict[str, Path] = field(default_factory=dict)
     n_json: int = 0
 
 
@@ -132,7 +133,8 @@ def read_annotations(paths: Path | Iterable[Path], *, recordings: pl.DataFrame |
     )
     rows, told = _cleaned(rows)
     notices += told
-    silent = [m for m in media if m not in set(rows["media_id"])]
+    heard = set(rows["media_id"])
+    silent = [m for m in media if m not in heard]
     if silent:
         notices.append(Notice("silent_recordings", f"recordings without an annotation ({some(silent)})", len(silent)))
     notices += _odd_spans(rows, recordings)
@@ -185,7 +187,7 @@ def _table(path: Path, shown: str, got: _Gathered) -> None:
     if media is None and sheet.column("row_id") is not None:
         name = sheet.text(sheet.column("row_id")).str.replace(r"_\d+$", "")
     elif media is None and (raven.is_raven(sheet) or sheet.column("start")):
-        own = table_stem(path.name)
+        own = own_recording(path, got.folders)
         got.names.append(own)
         name = pl.Series([own] * sheet.frame.height, dtype=pl.String)
     elif media is None:

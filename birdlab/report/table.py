@@ -19,7 +19,7 @@ NOT_REPORTED = "Not reported."
 NO_REASON = "Undefined; no reason was recorded."
 MANY = 8  #: a table with more columns scrolls in its own box
 #: More lines than this scroll in a box of their own on screen, and can be searched.
-LONG = 40
+LONG = 24
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ forms in (n, m, r, T); nothing is ranked row by row.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +69,7 @@ def class_scores(truth: Truth, coded: Coded) -> pl.DataFrame:
     bounds = np.concatenate([[0], np.cumsum(n_rel)])
     is_relevant = np.zeros(_reach(truth.grid.n_segments, coded), dtype=np.bool_)
     listed, hits, found = np.diff(coded.starts)[heard], np.zeros(len(heard), np.int64), []
+    room = np.empty(int(listed.max(initial=0)))  # one for all: new memory costs more than the sorting
     for i, c in enumerate(heard):
         seg, score = coded.of_class(int(c))
         own = truth.seg[bounds[c] : bounds[c + 1]]
@@ -76,7 +78,10 @@ def class_scores(truth: Truth, coded: Coded) -> pl.DataFrame:
         is_relevant[own] = False
         hits[i] = len(relevant)
         if len(relevant):
-            found.append(_ties_of(i, np.sort(score), relevant))
+            every = room[: len(score)]
+            every[:] = score
+            every.sort()
+            found.append(_ties_of(i, every, relevant))
     ties = _joined(found)
     sums = average_precisions(ties, len(heard)) / n_rel[heard]
     columns = {"class_id": [truth.classes[c] for c in heard], "n_rel": n_rel[heard], "n_listed": listed, "n_hit": hits}
@@ -191,10 +196,38 @@ def segment_scores(truth: Truth, coded: Coded) -> pl.DataFrame:
     return pl.DataFrame({**counts, **dict(zip(RULES, sums, strict=True))}, schema=schema)
 
 
+class _Row:
+    """The probabilities of one class at a time, by segment; ``blank`` where it is not listed."""
+
+    def __init__(self, n_segments: int, coded: Coded, blank: float) -> None:
+        self.coded, self.blank = coded, blank
+        self.values = np.full(_reach(n_segments, coded), blank)
+        self.every = np.arange(len(self.values), dtype=np.int32)
+
+    def is_full(self, c: int) -> bool:
+        """Whether the class is listed for every segment, in order: then there is nothing to put in place."""
+        seg, _ = self.coded.of_class(c)
+        return len(seg) == len(self.every) and np.array_equal(seg, self.every)
+
+    def take(self, c: int, segments: Ints) -> Floats:
+        """Probabilities of the class for these segments."""
+        seg, score = self.coded.of_class(c)
+        if self.is_full(c):
+            return score[segments]
+        self.values[seg] = score
+        found = self.values[segments]
+        self.values[seg] = self.blank
+        return found
+
+
 def _listed_per_segment(truth: Truth, coded: Coded) -> Ints:
-    out = np.zeros(_reach(truth.grid.n_segments, coded), np.int64)
+    row = _Row(truth.grid.n_segments, coded, 0.0)
+    out = np.zeros(len(row.every), np.int64)
     for c in np.flatnonzero(np.diff(coded.starts)):
-        out[coded.of_class(int(c))[0]] += 1  # a segment is listed once per class
+        if row.is_full(int(c)):
+            out += 1
+        else:
+            out[coded.of_class(int(c))[0]] += 1  # a segment is listed once per class
     return out
 
 
@@ -202,17 +235,16 @@ def _listed_scores(truth: Truth, coded: Coded) -> Floats:
     """Probability that the run gives each pair of the truth; NaN where it does not list it."""
     out = np.full(len(truth.seg), np.nan)
     bounds = np.concatenate([[0], np.cumsum(truth.n_rel)])
-    row = np.full(_reach(truth.grid.n_segments, coded), np.nan)
+    row = _Row(truth.grid.n_segments, coded, np.nan)
     for c in np.flatnonzero(np.diff(bounds)):
-        seg, score = coded.of_class(int(c))
-        row[seg] = score
-        out[bounds[c] : bounds[c + 1]] = row[truth.seg[bounds[c] : bounds[c + 1]]]
-        row[seg] = np.nan
+        own = slice(bounds[c], bounds[c + 1])
+        out[own] = row.take(int(c), truth.seg[own])
     return out
 
 
 def _reach(n_segments: int, coded: Coded) -> int:
-    return max(n_segments, int(coded.seg.max(initial=-1)) + 1)
+    last = [int(coded.of_class(int(c))[0].max()) for c in np.flatnonzero(np.diff(coded.starts))]
+    return max([n_segments, *(s + 1 for s in last)])
 
 
 def _compared(coded: Coded, seg: Ints, value: Floats, n_segments: int) -> tuple[Ints, Ints]:
@@ -227,18 +259,15 @@ def _compared(coded: Coded, seg: Ints, value: Floats, n_segments: int) -> tuple[
     place = np.empty(len(segments), np.int64)
     place[by_size] = np.arange(len(segments))
     order = np.lexsort((np.repeat(place, size), layer))
-    ends = np.cumsum(np.bincount(layer)) if len(seg) else np.zeros(0, np.int64)
-    layers = [slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+    ends = np.cumsum(np.bincount(layer)).tolist()
+    layers = [slice(a, b) for a, b in itertools.pairwise([0, *ends])]
     wanted, values = segments[by_size], value[order]
     above, level = np.zeros(len(seg), np.int64), np.zeros(len(seg), np.int64)
     # Bytes are added fast; they are emptied before they are full.
     more, as_much = np.zeros(len(seg), np.uint8), np.zeros(len(seg), np.uint8)
-    row = np.full(_reach(n_segments, coded), -1.0)
+    row = _Row(n_segments, coded, -1.0)
     for i, c in enumerate(np.flatnonzero(np.diff(coded.starts))):
-        listed, score = coded.of_class(int(c))
-        row[listed] = score
-        theirs = row[wanted]
-        row[listed] = -1.0
+        theirs = row.take(int(c), wanted)
         for part in layers:
             own, other = values[part], theirs[: part.stop - part.start]
             more[part] += (other > own).view(np.uint8)

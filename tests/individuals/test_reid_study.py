@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from birdlab import schemas
+from birdlab.builders import subject
 from birdlab.check.recipe import check_recipe
 from birdlab.demo.ring_study import write_reid
 from birdlab.errors import DataError, ParameterError
@@ -21,7 +22,7 @@ from birdlab.individuals.rings.called import call_outcomes, called
 from birdlab.individuals.rings.found import hold_against
 from birdlab.individuals.rings.lists import ring_candidates, together_of
 from birdlab.recipe import load_recipe, parse_recipe
-from birdlab.study import Run, subject
+from birdlab.study import Run
 
 SECTION = {
     "clips": "reid/clips.csv",

@@ -227,10 +227,10 @@ def test_tflite(study: Path) -> None:
     tiny.save(study / "net.tflite", given_, made)
     (study / "net.labels.txt").write_text("Turdus merula_Common Blackbird\nParus major_Great Tit\n")
     save(study, "a.wav", np.concatenate([np.full(500, 0.5), np.full(500, 0.25), np.zeros(4000)]))
-    found = rows(listen(study, weights="net.tflite", classes=("great tit", "Turdus merula")))
+    found = rows(listen(study, weights="net.tflite", classes=("Great Tit", "Turdus merula")))
     time = "00:00:00-00:00:05"
     assert found["a", time, "Turdus merula"] == pytest.approx(1 / (1 + math.exp(-0.5)), abs=1e-6)
-    assert found["a", time, "great tit"] == pytest.approx(1 / (1 + math.exp(4 - 0.25)), abs=1e-6)
+    assert found["a", time, "Great Tit"] == pytest.approx(1 / (1 + math.exp(4 - 0.25)), abs=1e-6)
 
 
 def test_channels_are_averaged_and_depth_does_not_matter(study: Path) -> None:
@@ -413,26 +413,27 @@ def test_a_name_that_a_run_file_cannot_hold_is_refused(study: Path) -> None:
 
 
 def test_labels_to_classes(tmp_path: Path) -> None:
-    labels = ["Turdus merula_Common Blackbird", "Parus major_Great Tit", "Engine_Engine", "blackbird2"]
+    """Whole labels, either half, codes of eBird by name; a label map comes first."""
+    labels = ["Turdus merula_Common Blackbird", "Parus major_Great Tit", "Engine_Engine", "blackbird2", "a_b"]
     about = {"base": tmp_path, "root": tmp_path}
-    found, notices = classes_of_labels(spec(), labels, ("turdus merula", "Great tit", "x"), **about)
-    assert found == {0: "turdus merula", 1: "Great tit"}
-    assert {n.code: n.n for n in notices} == {"labels_unused": 2, "classes_without_label": 1}
+    found, notices = classes_of_labels(spec(), labels, ("Turdus merula", "Great Tit", "x", "a_b", "a"), **about)
+    assert found == {0: "Turdus merula", 1: "Great Tit", 4: "a_b"}
+    assert {n.code: n.n for n in notices} == {"labels_unused": 2, "classes_without_label": 2}
+    found, notices = classes_of_labels(spec(), labels, ("gretit1", "eurbla"), **about)
+    assert found == {0: "eurbla", 1: "gretit1"} and {n.code: n.n for n in notices} == {
+        "by_ebird": 2,
+        "labels_unused": 3,
+    }
     (tmp_path / "map.csv").write_text(
-        "label,class_id\nTurdus merula_Common Blackbird,eurbla\nblackbird2,eurbla\nParus major_Great Tit,gretit1\nNo,x\nEngine_Engine,\n"
+        "label,class_id\nTurdus merula_Common Blackbird,eurbla\nblackbird2,eurbla\nGreat Tit,tit\nNo,x\nEngine_Engine,\n"
     )
     found, notices = classes_of_labels(spec(label_map="map.csv"), labels, ("eurbla", "robin"), **about)
     assert found == {0: "eurbla", 3: "eurbla"}
     codes = {n.code: n.n for n in notices}
-    assert codes == {
-        "unknown_labels": 1,
-        "classes_outside": 1,
-        "labels_unused": 2,
-        "classes_without_label": 1,
-        "labels_share_class": 1,
-    }
+    shared = {"labels_unused": 3, "classes_without_label": 1, "labels_share_class": 1}
+    assert codes == {"unknown_labels": 1, "classes_outside": 1} | shared
     with pytest.raises(DataError) as error:
-        classes_of_labels(spec(), labels, ("eurbla",), **about)
+        classes_of_labels(spec(), labels, ("nobody",), **about)
     assert error.value.problems[0].code == "no_class"
     (tmp_path / "map.csv").write_text("label,class_id\na,x\na,y\n")
     with pytest.raises(DataError) as error:

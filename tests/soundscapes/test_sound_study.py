@@ -11,11 +11,12 @@ import polars as pl
 import pytest
 import yaml
 
+from birdlab.builders import subject
 from birdlab.check.recipe import check_recipe
 from birdlab.demo.soundscapes import write_soundscapes
 from birdlab.errors import DataError, ParameterError
 from birdlab.recipe import load_recipe, parse_recipe
-from birdlab.study import Run, subject
+from birdlab.study import Run
 
 SECTION = {
     "truth": ["soundscapes/annotations.csv"],

@@ -208,6 +208,15 @@ def test_a_folder_of_tables_and_one_combined_table_say_the_same(tmp_path: Path) 
     assert folder.media == ("a", "b", "c") and combined.media == ("a", "b")
 
 
+def test_tables_of_one_name_in_two_folders_are_not_merged(tmp_path: Path) -> None:
+    for site in ("siteA", "siteB"):
+        text = RAVEN.format("Species") + "1\tSpectrogram 1\t1\t1\t2\t1\t2\tx\n"
+        written(tmp_path, f"{site}/0001.Table.1.selections.txt", text)
+    with pytest.raises(DataError) as error:
+        read_annotations(tmp_path)
+    assert [c for c, _ in codes(error)] == ["same_file_name"]
+
+
 def test_odd_spans_are_counted_and_named(tmp_path: Path) -> None:
     rows = [
         "a,-2,3,x",
@@ -296,28 +305,6 @@ def test_seconds_past_a_day() -> None:
         None,
         None,
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected", "notices"),
-    [
-        ("a\nb\nc\n", ("a", "b", "c"), {}),
-        ("ebird2021,comment\na,\nb,x\nc", ("a", "b", "c"), {"class_list_header": 1}),
-        ("class_id\na\n", ("a",), {"class_list_header": 1}),
-        ("a\n\nb\na\na\n", ("a", "b"), {"class_twice": 2, "class_blank": 1}),
-        ("\ufeffa;1\r\nb;2\r\n", ("a", "b"), {}),
-        ('Species\n"Sylvia cantillans"\nParus major\n', ("Sylvia cantillans", "Parus major"), {"class_list_header": 1}),
-    ],
-)
-def test_class_lists(tmp_path: Path, text: str, expected: tuple[str, ...], notices: dict) -> None:
-    classes, found = read_classes(written(tmp_path, "classes.txt", text))
-    assert classes == expected and {n.code: n.n for n in found} == notices
-
-
-@pytest.mark.parametrize("text", ["", "\n", "class_id\n", b"\0\0\1"])
-def test_class_lists_that_are_none(tmp_path: Path, text: str | bytes) -> None:
-    with pytest.raises(DataError):
-        read_classes(written(tmp_path, "classes.txt", text))
 
 
 # --- the real files ---------------------------------------------------------------------------------------------------
