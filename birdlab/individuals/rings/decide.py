@@ -44,7 +44,7 @@ def posterior(evidence: Evidence, candidates: pl.DataFrame, *, settings: Setting
     """Posterior of each candidate: prior × likelihood, tempered, over their sum.
 
     The candidates share 1 - ``unknown_prior`` equally. The unknown bird has the mean likelihood over all codes of two
-    rings per leg; the sum runs over those of the clip's likeliest legs, the others add next to nothing. A bird with
+    rings per leg, from a few that stand for all (:func:`~birdlab.individuals.rings.free.leg_strata`). A bird with
     several codes (a clip without a date) has the mean of their likelihoods. Without a ring the prior is the posterior.
 
     Args:
@@ -58,7 +58,7 @@ def posterior(evidence: Evidence, candidates: pl.DataFrame, *, settings: Setting
         Posterior. A list without a bird that has a code: the unknown bird has all of it.
 
     >>> import numpy as np
-    >>> one = Evidence(("c",), ("rg", "rw"), np.log([[8.0, 2.0]]), np.log([[2.0]]), 1, np.array([1]), np.array([0]))
+    >>> one = Evidence(("c",), ("rg", "rw"), np.log([[8.0, 2.0]]), np.log([[2.0]]), np.ones(1), np.array([1]), np.array([0]))
     >>> birds = pl.DataFrame({"gallery": "all", "clip_id": "c", "individual_id": ["a", "b"], "code": ["rg", "rw"]})
     >>> p = posterior(one, birds, settings=Settings(unknown_prior=0.2))
     >>> p.birds["log_posterior"].exp().round(3).to_list(), p.clips["log_unknown"].exp().round(3).to_list()
@@ -70,7 +70,7 @@ def posterior(evidence: Evidence, candidates: pl.DataFrame, *, settings: Setting
     with np.errstate(divide="ignore"):
         log_u, log_known = np.log(settings.unknown_prior), np.log1p(-settings.unknown_prior)
     clip_row = _rows_of(lists["clip_id"], evidence.clip_ids)
-    free = np.append(logsumexp(power * evidence.log_free, axis=1) - np.log(evidence.n_free), 0.0)
+    free = np.append(logsumexp(power * evidence.log_free, axis=1, b=evidence.free_share), 0.0)
     log_unknown = log_u + free[clip_row]
     value = birds["value"].to_numpy() + log_known - np.log(lists["n_coded"].to_numpy()[birds["list"].to_numpy()])
     total = _total(value, birds["list"].to_numpy(), log_unknown)

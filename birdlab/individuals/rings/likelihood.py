@@ -20,11 +20,10 @@ import polars as pl
 
 from birdlab.errors import DataError, ParameterError, Problem
 from birdlab.individuals.rings.codes import ANY, Code, Palette
+from birdlab.individuals.rings.free import leg_strata
 from birdlab.individuals.rings.geometry import Legs, find_legs
 
 Floats = npt.NDArray[np.float64]
-#: Legs of the freely chosen codes that stand for a bird of which nothing is known, per clip.
-FREE_LEGS = 8
 #: Frames that are worked on at once.
 BLOCK = 2048
 #: Rings of unknown colour of a code for which every colour is tried.
@@ -90,8 +89,8 @@ class Evidence:
         clip_ids: clips in which at least one ring was found.
         names: codes, in the order given.
         log_likelihood: (n_clips, n_codes), natural logarithm, relative to rings of no colour at all.
-        log_free: the same of the likeliest free codes of each clip, (n_clips, n_free).
-        n_free: how many free codes there are in all: colours to the power of four.
+        log_free: the same of free codes that stand for all codes of two rings per leg, (n_clips, n_free).
+        free_share: share of all those codes that each stands for, (n_free,); sums to 1.
         n_with_rings: frames with a ring, (n_clips,).
         n_extra: rings that were in neither leg, (n_clips,).
         unseen: letters of codes that the colour forest never saw; they count as any colour.
@@ -101,7 +100,7 @@ class Evidence:
     names: tuple[str, ...]
     log_likelihood: Floats
     log_free: Floats
-    n_free: int
+    free_share: Floats
     n_with_rings: npt.NDArray[np.int64]
     n_extra: npt.NDArray[np.int64]
     unseen: tuple[str, ...] = ()
@@ -162,7 +161,8 @@ def log_likelihoods(
     legs = find_legs(rings, pair=settings.pair, order=settings.order)
     hypotheses = _Hypotheses.of(legs, settings.regroup)
     n = len(legs.clip_ids)
-    out, free = np.zeros((n, len(table.left))), np.zeros((n, table.n_free_kept))
+    share = leg_strata(len(table.free))[1]
+    out, free = np.zeros((n, len(table.left))), np.zeros((n, len(share) ** 2))
     for clips, frames in _blocks(legs.clip, n):
         out[clips], free[clips] = _block(legs.clip, hypotheses, ratio, table, frames, settings)
     return Evidence(
@@ -170,7 +170,7 @@ def log_likelihoods(
         names=tuple(codes),
         log_likelihood=table.merged(out),
         log_free=free,
-        n_free=table.n_free,
+        free_share=np.outer(share, share).ravel(),
         n_with_rings=np.bincount(legs.clip, minlength=n),
         n_extra=np.bincount(legs.clip, weights=legs.n_extra, minlength=n).astype(np.int64),
         unseen=tuple(u for u in unseen if any(u in c.letters for c in codes.values())),
@@ -186,12 +186,7 @@ class _LegTable:
     left: npt.NDArray[np.int64]
     right: npt.NDArray[np.int64]
     free: npt.NDArray[np.int64]
-    n_free: int
     first: npt.NDArray[np.int64]
-
-    @property
-    def n_free_kept(self) -> int:
-        return min(FREE_LEGS, len(self.free)) ** 2
 
     @classmethod
     def of(cls, codes: Mapping[str, Code], letters: Sequence[str], unseen: Sequence[str]) -> _LegTable:
@@ -212,7 +207,6 @@ class _LegTable:
             left=both[:, 0],
             right=both[:, 1],
             free=np.arange(n_free_legs),
-            n_free=len(seen) ** 4,
             first=np.array(first, dtype=np.int64),
         )
 
@@ -330,7 +324,7 @@ def _block(
     frames: slice,
     settings: Settings,
 ) -> tuple[Floats, Floats]:
-    """Log likelihoods of the codes and of the likeliest free codes for the clips of some frames."""
+    """Log likelihoods of the codes and of the free codes for the clips of some frames."""
     lo, hi = np.searchsorted(hypotheses.frame, [frames.start, frames.stop])
     a, b = (
         _leg_likelihood(ratio, hypotheses.rings[lo:hi, g], hypotheses.is_ordered[lo:hi, g], table, settings)
@@ -351,7 +345,7 @@ def _block(
     codes = pooled((every, table.left), (every, table.right)) if len(table.left) else np.zeros((len(of_clip), 0))
     of_leg = np.log(np.add.reduceat(weight[:, None] * (a[:, table.free] + b[:, table.free]), starts, axis=0))
     score = np.add.reduceat(of_leg, of_clip, axis=0)
-    best = np.argsort(-score, axis=1, kind="stable")[:, :FREE_LEGS]
+    best = np.argsort(-score, axis=1, kind="stable")[:, leg_strata(score.shape[1])[0]]
     one, two = (x.ravel() for x in np.meshgrid(*[np.arange(best.shape[1])] * 2, indexing="ij"))
     row = (np.cumsum(np.diff(clips, prepend=-1) > 0) - 1)[hypotheses.frame[lo:hi] - frames.start]
     at = np.arange(hi - lo)[:, None]
