@@ -187,16 +187,31 @@ def _pooled_scores(
     clips = gallery.filter(pl.col("clip_id").is_in(list(has_column))).sort("individual_id", maintain_order=True)
     codes = np.array([code_of[name] for name in clips["individual_id"]], dtype=np.int64)
     starts = np.searchsorted(codes, np.arange(len(individuals) + 1))
-    at = np.flatnonzero(np.array([clip in has_row for clip in queries["clip_id"]], dtype=bool))
+    asked, rows_of = _rows_of_clips(queries["clip_id"], has_row)
     scores = np.full((queries.height, len(individuals)), -np.inf, dtype=np.float32)
     lists = {name: listed_birds(queries, name, individuals) for name in galleries}
     aps = {name: (np.zeros(queries.height), np.zeros(queries.height)) for name in galleries}
-    for rows, block in similarity_blocks(source, queries["clip_id"].gather(at).to_list(), clips["clip_id"].to_list()):
-        mine = at[rows]
-        scores[mine] = pool(block, codes, len(individuals), pooling)
-        for name in galleries:
-            _precisions(block, mine, lists[name], starts, aps[name])
+    for rows, block in similarity_blocks(source, asked, clips["clip_id"].to_list()):
+        # A clip that is asked for twice is multiplied once: products of the same numbers can differ in their last bit.
+        pooled = pool(block, codes, len(individuals), pooling)
+        for rank in rows_of[rows].T:
+            there = rank >= 0
+            mine, part = rank[there], block if there.all() else block[there]
+            scores[mine] = pooled[there]
+            for name in galleries:
+                _precisions(part, mine, lists[name], starts, aps[name])
     return scores, aps
+
+
+def _rows_of_clips(clip_id: pl.Series, usable: set[str]) -> tuple[list[str], Ints]:
+    """Distinct clips that have a row in the source, and the queries of each, (clips, most), -1 for none."""
+    rows = pl.DataFrame({"clip": clip_id}).with_row_index("row").filter(pl.col("clip").is_in(list(usable)))
+    each = rows.group_by("clip", maintain_order=True).agg(pl.col("row").cast(pl.Int64))
+    most = int(each["row"].list.len().max() or 0)  # type: ignore[arg-type]
+    out = np.full((each.height, most), -1, dtype=np.int64)
+    for rank in range(most):
+        out[:, rank] = each["row"].list.get(rank, null_on_oob=True).fill_null(-1).to_numpy()
+    return each["clip"].to_list(), out
 
 
 def _precisions(
