@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import polars as pl
 import pytest
 
+from birdlab.individuals.reid.open_set import choose_threshold
 from birdlab.individuals.reid.outcomes import outcomes_of_similarity
 from birdlab.individuals.rings.codes import Code, Palette
 from birdlab.individuals.rings.decide import posterior
@@ -71,3 +73,21 @@ def test_a_validation_clip_and_its_copy_without_its_bird_have_one_score():
     assert wrong.sum() > 20 and (plain["score"] == copy["score"]).filter(wrong).all()
     first = outcomes_of_similarity("m", "open", queries.reverse(), gallery, Embedded(clips, vectors, [], {}))
     assert first.sort("query_id")["ap_clip"].to_list() == pytest.approx(found.sort("query_id")["ap_clip"].to_list())
+
+
+def test_the_lowest_of_thresholds_that_are_equally_good_stands():
+    """Sums of equal shares can differ in their last bit."""
+    rng = np.random.default_rng(0)
+    for _ in range(400):
+        n_known, n_unknown = rng.integers(1, 15, 2)
+        score, known = rng.integers(0, 8, n_known + n_unknown) / 7.0, np.arange(n_known + n_unknown) < n_known
+        found = choose_threshold(pl.DataFrame({"role": "validation", "is_known": known, "score": score}))
+        steps = [*sorted(set(score)), np.inf]
+        kinds = ((score >= s, score < s) for s in steps)
+        value = [
+            Fraction(int(a[known].sum()), int(n_known)) + Fraction(int(b[~known].sum()), int(n_unknown))
+            for a, b in kinds
+        ]
+        assert found.value == steps[value.index(max(value))] and found.balanced_accuracy == pytest.approx(
+            float(max(value)) / 2
+        )

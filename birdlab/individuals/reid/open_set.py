@@ -129,11 +129,12 @@ def choose_threshold(outcomes: pl.DataFrame) -> Threshold:
         return Threshold(None, None, n_known, n_unknown, NO_SCORE)
     score = _scores(rows)
     steps = np.append(np.unique(score[np.isfinite(score)]), np.inf)
-    answered = 1 - np.searchsorted(np.sort(score[known]), steps, side="left") / n_known
-    refused = np.searchsorted(np.sort(score[~known]), steps, side="left") / n_unknown
-    value = (answered + refused) / 2
-    best = int(np.argmax(value))
-    return Threshold(float(steps[best]), float(value[best]), n_known, n_unknown)
+    answered = n_known - np.searchsorted(np.sort(score[known]), steps, side="left")
+    refused = np.searchsorted(np.sort(score[~known]), steps, side="left")
+    # In whole numbers: equal thresholds stay equal, and the first is the lowest.
+    right = answered * n_unknown + refused * n_known
+    best = int(np.argmax(right))
+    return Threshold(float(steps[best]), float(right[best]) / (2 * n_known * n_unknown), n_known, n_unknown)
 
 
 def open_measures(outcomes: pl.DataFrame) -> tuple[dict[str, Number], Threshold]:
