@@ -94,44 +94,46 @@ def scored(made: made_study.Made, evidence: Evidence, size: int, args: argparse.
     for name, found in (("argmax", alone), ("joint", assign_jointly(alone, made.together))):
         rows = calls(found, made.clips, assignment=name)
         out[f"birdlab {name}"] = rows.join(expected_right(found, made.clips), on="clip_id")
-    frames = made.clips.select("clip_id", frame_index=pl.int_ranges(0, made_study.FRAMES, dtype=pl.Int32)).explode(
-        "frame_index"
-    )
-    published = match_published(
-        made.rings,
-        frames,
-        lists,
-        PALETTE,
-        gallery="all",
-        pair_px=args.pair_px,
-        together=made.together.with_columns(n_common=made_study.FRAMES),
-        common_frames=0,
-    )
+    published = published_calls(made, lists, args.pair_px)
     truth = made.clips.select("clip_id", truth="individual_id")
     for name in ("argmax", "joint"):
         rows = published.filter(pl.col("assignment") == name).join(truth, on="clip_id")
         right = (pl.col("individual_id") == pl.col("truth")).fill_null(False).cast(pl.Float64)
         out[f"published {name}"] = rows.with_columns(right=right).drop("truth")
-    return {key: _with_pairs(rows, made) for key, rows in out.items()}
+    legs = shared_legs(made.roster)
+    truth = made.clips.select("clip_id", "seed", "video_id", bird="individual_id")
+    guess = lists.join(truth, on="clip_id").join(legs, on=["individual_id", "bird"]).group_by("clip_id")
+    truth = truth.join(guess.agg(chance_pairs=pl.col("pairs").mean()), on="clip_id")
+    return {key: _with_pairs(rows.join(truth, on="clip_id"), legs) for key, rows in out.items()}
 
 
-def _with_pairs(rows: pl.DataFrame, made: made_study.Made) -> pl.DataFrame:
-    """Adds ``pairs``: share of the leading bird's two legs whose letters (in any order) are the true bird's."""
-    code = dict(made.roster.iter_rows())
-    legs = {b: [sorted(leg) for leg in parse_code(c, PALETTE, individual=b).layouts[0]] for b, c in code.items()}
-    truth = dict(made.clips.select("clip_id", "individual_id").iter_rows())
-    pairs = []
-    for clip, best, name in rows.select("clip_id", "best", "individual_id").iter_rows():
-        answer = name or best
-        left = [*legs[truth[clip]]]
-        hit = 0
-        for leg in legs[answer] if answer else ():
-            if leg in left:
-                left.remove(leg)
-                hit += 1
-        pairs.append(hit / 2)
-    rows = rows.with_columns(pairs=pl.Series(pairs, dtype=pl.Float64))
-    return rows.join(made.clips.select("clip_id", "seed", "video_id", bird="individual_id"), on="clip_id")
+def published_calls(made: made_study.Made, lists: pl.DataFrame, pair_px: float) -> pl.DataFrame:
+    """The published matcher's calls; its conflict loop applies to every pair of clips."""
+    frames = made.clips.select("clip_id", frame_index=pl.int_ranges(0, made_study.FRAMES, dtype=pl.Int32)).explode(
+        "frame_index"
+    )
+    together = made.together.with_columns(n_common=made_study.FRAMES)
+    about = {"gallery": "all", "pair_px": pair_px, "together": together, "common_frames": 0}
+    return match_published(made.rings, frames, lists, PALETTE, **about)
+
+
+def shared_legs(roster: pl.DataFrame) -> pl.DataFrame:
+    """individual_id, bird, pairs: share of the first one's two legs whose letters (in any order) the other has too."""
+    legs = {b: [sorted(leg) for leg in parse_code(c, PALETTE, individual=b).layouts[0]] for b, c in roster.iter_rows()}
+    rows = []
+    for one, mine in legs.items():
+        for other, theirs in legs.items():
+            straight = sum(a == b for a, b in zip(mine, theirs, strict=True))
+            crossed = sum(a == b for a, b in zip(mine, theirs[::-1], strict=True))
+            rows.append((one, other, max(straight, crossed) / 2))
+    return pl.DataFrame(rows, schema={"individual_id": pl.String, "bird": pl.String, "pairs": pl.Float64}, orient="row")
+
+
+def _with_pairs(rows: pl.DataFrame, legs: pl.DataFrame) -> pl.DataFrame:
+    """Adds ``pairs`` of the bird that is named, or leads; 0 where none does."""
+    rows = rows.with_columns(answer=pl.coalesce("individual_id", "best"))
+    rows = rows.join(legs.rename({"individual_id": "answer"}), on=["answer", "bird"], how="left", maintain_order="left")
+    return rows.with_columns(pl.col("pairs").fill_null(0.0))
 
 
 def share(rows: pl.DataFrame, column: str) -> str:
@@ -168,11 +170,11 @@ def print_accuracy(results: dict[int, dict[str, pl.DataFrame]]) -> float:
     """Bird and pair accuracy by list size, and joint minus argmax; returns its mean for birdlab."""
     names = list(next(iter(results.values())))
     for column, title in (("right", "bird accuracy"), ("pairs", "pair accuracy (legs of the leading bird)")):
-        print(f"\n| {title}: list of | {'chance | ' if column == 'right' else ''}{' | '.join(names)} |")
-        print("|---" * (len(names) + 1 + (column == "right")) + "|")
+        print(f"\n| {title}: list of | chance | {' | '.join(names)} |")
+        print("|---" * (len(names) + 2) + "|")
         for size, found in results.items():
-            chance = f"{1 / size:.3f} | " if column == "right" else ""
-            print(f"| {size} | {chance}{' | '.join(share(found[name], column) for name in names)} |")
+            chance = 1 / size if column == "right" else found[names[0]]["chance_pairs"].mean()
+            print(f"| {size} | {chance:.3f} | {' | '.join(share(found[name], column) for name in names)} |")
     print("\n| seeds, lowest to highest bird accuracy | " + " | ".join(names) + " |\n|---" + "|---" * len(names) + "|")
     for size, found in results.items():
         spans = [found[n].group_by("seed").agg(pl.col("right").mean())["right"] for n in names]
@@ -197,7 +199,9 @@ def print_accuracy(results: dict[int, dict[str, pl.DataFrame]]) -> float:
     return float(np.mean(means["birdlab"]))
 
 
-def print_names(results: dict[int, dict[str, pl.DataFrame]], made: made_study.Made, evidence: Evidence) -> None:
+def print_names(
+    results: dict[int, dict[str, pl.DataFrame]], made: made_study.Made, evidence: Evidence, pair_px: float
+) -> None:
     """What is named, what of it is wrong, and what happens to birds that are not on the list."""
     print(
         "\n| birdlab joint, list of | named | right among named | wrong names, of all clips | ties |\n|---|---|---|---|---|"
@@ -212,11 +216,13 @@ def print_names(results: dict[int, dict[str, pl.DataFrame]], made: made_study.Ma
     print("\n| true bird not on the list of | named all the same (birdlab) | published |\n|---|---|---|")
     for size in (3, 10, 50):
         lists = made_study.made_lists(np.random.default_rng(size), made, size, with_truth=False)
-        rows = calls(posterior(evidence, lists), made.clips).join(
-            made.clips.select("clip_id", bird="individual_id"), on="clip_id"
-        )
-        rows = rows.with_columns(named=pl.col("individual_id").is_not_null().cast(pl.Float64))
-        print(f"| {size} | {share(rows, 'named')} | 1 (never abstains) |")
+        cells = []
+        for rows in (calls(posterior(evidence, lists), made.clips), published_calls(made, lists, pair_px)):
+            rows = rows.filter(pl.col("assignment") == "argmax").with_columns(
+                named=pl.col("individual_id").is_not_null().cast(pl.Float64)
+            )
+            cells.append(share(rows.join(made.clips.select("clip_id", bird="individual_id"), on="clip_id"), "named"))
+        print(f"| {size} | {' | '.join(cells)} |")
 
 
 def print_calibration(results: dict[int, dict[str, pl.DataFrame]], made: made_study.Made, evidence: Evidence) -> float:
@@ -295,7 +301,7 @@ def main() -> int:
         print_colours(made)
         results = {size: scored(made, evidence, size, args) for size in SIZES}
         gain = print_accuracy(results)
-        print_names(results, made, evidence)
+        print_names(results, made, evidence, args.pair_px)
         error = print_calibration(results, made, evidence)
     return 0 if gain >= 0 and error <= 0.1 else 1
 
