@@ -48,8 +48,11 @@ MEASURE_COLUMNS = {
     "top5": Col("Top-5", "%", "up", kind="percent"),
     "top5_chance": Col("Guessing", "%", kind="percent"),
     "map_individual": Col("mAP", "by bird", "up", digits=2),
+    "map_individual_chance": Col("Guessing", digits=2),
     "map_clip": Col("mAP", "by clip", "up", digits=2),
+    "map_clip_chance": Col("Guessing", digits=2),
     "top1_macro": Col("Top-1", "macro, %", "up", kind="percent"),
+    "top1_macro_chance": Col("Guessing", "%", kind="percent"),
 }
 OPEN_COLUMNS = {
     "model": Col("Method", kind="text"),
@@ -70,6 +73,7 @@ CALLED_COLUMNS = {
     "chance": Col("Guessing", "%", kind="percent"),
     "wrong": Col("Named wrong", "% of all", "down", kind="percent"),
     "right_of_named": Col("Right", "% of named", "up", kind="percent"),
+    "chance_of_named": Col("Guessing", "% of named", kind="percent"),
     "named": Col("Named", "%", kind="percent"),
 }
 ALIKE_COLUMNS = {
@@ -220,21 +224,16 @@ def measure_table(metrics: pl.DataFrame, names: Sequence[str], split: str) -> pl
             row: dict[str, Any] = {"model": name, "list": GALLERY[gallery], "n": found["top1"]["n"] or None}
             for m, f in found.items():
                 row |= {m: f["value"], f"{m}_lo": f["lo"], f"{m}_hi": f["hi"], f"{m}_reason": f["reason"]}
-            for m in ("top1", "top5"):
-                row |= {f"{m}_chance": found[m]["chance"], f"{m}_chance_reason": found[m]["reason"]}
             macro = number(metrics, "top1", name, split, gallery, MACRO)
-            row |= {
-                "top1_macro": macro["value"],
-                "top1_macro_reason": found["top1"]["reason"],
-                "n_reason": found["top1"]["reason"],
-            }
+            row |= {"top1_macro": macro["value"], "n_reason": found["top1"]["reason"]}
+            row["top1_macro_reason"] = found["top1"]["reason"]
+            for m, f in (found | {"top1_macro": macro}).items():
+                row |= {f"{m}_chance": f["chance"], f"{m}_chance_reason": f["reason"]}
             rows.append(row)
     columns = ["model", "list", "n", "n_reason"]
     columns += [f"{m}{e}" for m in MEASURES for e in ("", "_lo", "_hi", "_reason")]
-    columns += [f"{m}_chance{e}" for m in ("top1", "top5") for e in ("", "_reason")] + [
-        "top1_macro",
-        "top1_macro_reason",
-    ]
+    columns += ["top1_macro", "top1_macro_reason"]
+    columns += [f"{m}_chance{e}" for m in (*MEASURES, "top1_macro") for e in ("", "_reason")]
     return _frame(rows, columns, ("model", "list"))
 
 
@@ -284,7 +283,8 @@ def called_table(called: pl.DataFrame) -> pl.DataFrame:
         called.to_dicts(), key=lambda r: (order[r["gallery"]], r["matcher"] != "published", r["assignment"])
     ):
         row = {"model": f"rings ({r['matcher']})", "how": HOW[r["assignment"]], "list": GALLERY[r["gallery"]]}
-        row |= {k: r[k] for k in ("n", "named", "chance")}
+        row |= {k: r[k] for k in ("n", "named", "chance", "chance_of_named")}
+        row["chance_of_named_reason"] = "no bird is named"
         for k in ("right", "wrong", "right_of_named"):
             row |= {
                 k: r[k],
@@ -293,7 +293,7 @@ def called_table(called: pl.DataFrame) -> pl.DataFrame:
                 f"{k}_reason": r["reason"] or "no bird is named",
             }
         rows.append(row)
-    columns = ["model", "how", "list", "n", "named", "chance"]
+    columns = ["model", "how", "list", "n", "named", "chance", "chance_of_named", "chance_of_named_reason"]
     columns += [f"{k}{e}" for k in ("right", "wrong", "right_of_named") for e in ("", "_lo", "_hi", "_reason")]
     return _frame(rows, columns, ("model", "how", "list"))
 

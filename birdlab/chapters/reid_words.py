@@ -77,14 +77,16 @@ def named(called: pl.DataFrame) -> str:
 
 
 def headlines(metrics: pl.DataFrame, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Numbers for the top of the report: Top-1 of the best method from the shortest list, and from all birds."""
+    """Numbers for the top of the report: Top-1 of the best method from the shortest list, and from all birds, beside chance."""
     split, gallery = lead(metrics)
     out = []
     for which in dict.fromkeys((gallery, "all")):
         name = best(metrics, names, split, which)
         if name is not None:
             found = number(metrics, "top1", name, split, which)
-            about = {"label": f"Right bird, {GALLERY[which]}, {name}", "unit": "%", "digits": 0}
+            about = {"label": f"Right bird, {GALLERY[which]}, {name}", "unit": "%", "digits": 0, "scale": (0, 100)}
+            if found["chance"] is not None:
+                about |= {"detail": f"guessing gives {pct(found['chance'])}", "reference": 100 * found["chance"]}
             out.append(about | {k: None if found[k] is None else 100 * found[k] for k in ("value", "lo", "hi")})
     return out
 
@@ -139,8 +141,9 @@ def measures_title(metrics: pl.DataFrame, names: Sequence[str], split: str) -> s
     name = best(metrics, names, split, "all")
     if name is None:
         return f"No method ranks all birds ({SPLIT[split]})."
-    one, five = (number(metrics, k, name, split, "all")["value"] for k in ("top1", "top5"))
-    return f"Among all birds ({SPLIT[split]}) {m(name)} has the right one first in {pct(one)} and among five in {pct(five)}."
+    one, five = (number(metrics, k, name, split, "all") for k in ("top1", "top5"))
+    told = f"Among all birds ({SPLIT[split]}) {m(name)} has the right one first in {pct(one['value'])}"
+    return f"{told} and among five in {pct(five['value'])} (guessing: {pct(one['chance'])} and {pct(five['chance'])})."
 
 
 def open_title(metrics: pl.DataFrame, names: Sequence[str]) -> str:
@@ -305,7 +308,10 @@ def colours_title(scores: pl.DataFrame) -> str:
     r = every.row(0, named=True)
     worst = scores.filter(pl.col("colour") != "all").drop_nulls("top1").sort("top1").head(1).to_dicts()
     rest = f"; {worst[0]['colour']} is read worst ({pct(worst[0]['top1'])})" if worst else ""
-    return f"The colour of {pct(r['top1'])} of {r['n']:,} rings is read right, {pct(r['top3'])} among three{rest}."
+    guess = f" (guessing: {pct(r['chance1'])} and {pct(r['chance3'])})"
+    return (
+        f"The colour of {pct(r['top1'])} of {r['n']:,} rings is read right, {pct(r['top3'])} among three{guess}{rest}."
+    )
 
 
 def colours_alt(confusion: pl.DataFrame) -> str:

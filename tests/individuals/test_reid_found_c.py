@@ -9,13 +9,17 @@ import numpy as np
 import polars as pl
 import pytest
 
+from birdlab.chapters import reid_words as say
+from birdlab.chapters.reid import MEASURE_COLUMNS, measure_table
 from birdlab.individuals.reid.open_set import choose_threshold
 from birdlab.individuals.reid.outcomes import outcomes_of_similarity
+from birdlab.individuals.rings.called import called, called_rows
 from birdlab.individuals.rings.codes import Code, Palette
 from birdlab.individuals.rings.decide import posterior
 from birdlab.individuals.rings.free import leg_strata
 from birdlab.individuals.rings.likelihood import Settings, log_likelihoods, temperatures
 from birdlab.individuals.rings.study_made import sure_rings
+from birdlab.metrics import metric_frame, metric_row
 from birdlab.readers.embeddings import Embedded
 
 LETTERS = "ABCGLMOPRSWY"
@@ -91,3 +95,33 @@ def test_the_lowest_of_thresholds_that_are_equally_good_stands():
         assert found.value == steps[value.index(max(value))] and found.balanced_accuracy == pytest.approx(
             float(max(value)) / 2
         )
+
+
+def test_every_share_of_the_chapter_stands_beside_its_chance():
+    about = {"model": "m", "group": "closed", "level": "all", "n": 9}
+    metrics = metric_frame(
+        metric_row(**about, metric=metric, method=f"{over}; new individuals", value=0.9, chance=chance)
+        for metric, over, chance in (
+            ("top1", "micro", 0.1), ("top1", "macro", 0.2), ("top5", "micro", 0.5), ("map_individual", "micro", 0.3),
+            ("map_clip", "micro", 0.4),
+        )
+    )  # fmt: skip
+    row = measure_table(metrics, ["m"], "closed").row(0, named=True)
+    found = {name.removesuffix("_chance"): row[name] for name in MEASURE_COLUMNS if name.endswith("_chance")}
+    assert found == {"top1": 0.1, "top5": 0.5, "map_individual": 0.3, "map_clip": 0.4, "top1_macro": 0.2}
+    assert "guessing: 10 % and 50 %" in say.measures_title(metrics, ["m"], "closed")
+    told = say.headlines(metrics, ["m"])[0]
+    assert told["detail"] == "guessing gives 10 %" and told["reference"] == 10 and told["scale"] == (0, 100)
+
+
+def test_chance_of_the_clips_that_are_named_is_theirs():
+    rows = pl.DataFrame(
+        {
+            "matcher": "birdlab", "assignment": "argmax", "gallery": "all", "video_id": ["v", "v", "w"], "truth": "a",
+            "is_named": [True, True, False], "is_right": [True, False, False], "best_right": False,
+            "chance": [0.5, 0.25, 0.1], "n_candidates": [2, 4, 10], "n_tied": 0, "n_with_rings": 1,
+        }
+    )  # fmt: skip
+    row = called(rows).row(0, named=True)
+    assert row["chance_of_named"] == 0.375 and row["chance"] == pytest.approx(0.85 / 3)
+    assert next(r for r in called_rows(called(rows)) if r["metric"] == "rings_right_of_named")["chance"] == 0.375

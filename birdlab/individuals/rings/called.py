@@ -13,7 +13,7 @@ CALLED = {
     "matcher": pl.String, "assignment": pl.String, "gallery": pl.String, "n": pl.Int64, "n_named": pl.Int64,
     "n_tied": pl.Int64, "n_no_rings": pl.Int64, "named": pl.Float64,
     **{f"{name}{end}": pl.Float64 for name in ("right", "right_of_named", "wrong", "best_right") for end in ("", "_lo", "_hi")},
-    "chance": pl.Float64, "mean_list": pl.Float64, "reason": pl.String,
+    "chance": pl.Float64, "chance_of_named": pl.Float64, "mean_list": pl.Float64, "reason": pl.String,
 }  # fmt: skip
 NOBODY = "no bird is named"
 
@@ -62,7 +62,8 @@ def called(outcomes: pl.DataFrame, *, unit: str = "video") -> pl.DataFrame:
     Returns:
         n clips, n_named; named (share), right (named and right, of all), right_of_named, wrong (named and wrong, of all),
         best_right (the leading bird is right, named or not), each in [0, 1] with a 95 % interval for new videos (or birds);
-        chance (of naming at random from the list), mean length of the list. Shares of none named are null.
+        chance (of naming at random from the list; ``chance_of_named``: of the clips that are named), mean length of the
+        list. Shares of none named are null.
     """
     column = {"video": "video_id", "individual": "truth"}[unit]
     rows: list[dict[str, Any]] = []
@@ -82,6 +83,7 @@ def called(outcomes: pl.DataFrame, *, unit: str = "video") -> pl.DataFrame:
             row |= {name: value, f"{name}_lo": ends.lo, f"{name}_hi": ends.hi}
             if name == "right":
                 row["reason"] = ends.reason
+        row["chance_of_named"] = part.filter("is_named")["chance"].mean()
         row |= {"chance": part["chance"].mean(), "mean_list": part["n_candidates"].mean()}
         rows.append(row)
     return pl.DataFrame(rows, schema=CALLED)
@@ -104,7 +106,7 @@ def called_rows(found: pl.DataFrame) -> list[dict[str, Any]]:
         }  # fmt: skip
         rows.append(metric_row(**about, metric="named", value=r["named"]))
         for name in ("right", "right_of_named", "wrong", "best_right"):
-            chance = r["chance"] if name in ("right", "best_right") else None
+            chance = {"wrong": None, "right_of_named": r["chance_of_named"]}.get(name, r["chance"])
             reason = NOBODY if r[name] is None else r["reason"]
             ends = {"lo": r[f"{name}_lo"], "hi": r[f"{name}_hi"]}
             rows.append(
