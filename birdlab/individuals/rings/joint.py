@@ -14,6 +14,7 @@ import polars as pl
 from scipy.optimize import linear_sum_assignment
 
 from birdlab.individuals.rings.decide import Posterior
+from birdlab.individuals.rings.exact import exact_marginals
 
 #: Log posteriors below this count as this: nothing is impossible.
 LOWEST = -700.0
@@ -27,8 +28,8 @@ def assign_jointly(found: Posterior, together: pl.DataFrame | None) -> Posterior
     Clips that all overlap with one another are assigned by ``linear_sum_assignment``. Where some of a group do not (the
     first and the last of a chain may be one bird) the surest clip takes its bird first, and a clip may not take a bird
     that an overlapping one holds. A bird that is not on the list may be several. Posteriors are the marginal ones of the
-    product of the clips' posteriors without the impossible names, by belief propagation: exact for two clips and for
-    chains, near for more.
+    product of the clips' posteriors without the impossible names: exact for groups of up to about eight clips, and for
+    chains; by belief propagation, which is only near, for larger ones.
 
     Args:
         found: of :func:`~birdlab.individuals.rings.decide.posterior`.
@@ -111,14 +112,19 @@ def assign(table: np.ndarray, apart: np.ndarray) -> np.ndarray:
 def marginals(table: np.ndarray, apart: np.ndarray) -> np.ndarray:
     """Log posterior of each clip's birds given that overlapping clips differ; same shape as ``table``.
 
-    Sum-product belief propagation on the pairs of clips: clip i tells clip j how probable each bird is for i without
-    what j told it, and j loses that share.
+    Two clips, chains and groups that are too large for :func:`~birdlab.individuals.rings.exact.exact_marginals`: sum-product
+    belief propagation on the pairs of clips: clip i tells clip j how probable each bird is for i without what j told it,
+    and j loses that share. That is exact unless clips overlap in a ring.
 
     >>> table = np.log([[0.98, 0.01, 0.01], [0.54, 0.45, 0.01]])
     >>> np.exp(marginals(table, ~np.eye(2, dtype=bool)))[1].round(2).tolist()
     [0.02, 0.96, 0.02]
     """
     n = len(table)
+    # With fewer overlaps than clips they form chains (the clips of a group hang together).
+    found = exact_marginals(table, apart) if apart.sum() // 2 >= n else None
+    if found is not None:
+        return found
     p = np.exp(table - table.max(axis=1, keepdims=True))
     message = np.zeros((n, n, table.shape[1]))
     for _ in range(min(ROUNDS, 2 * n)):
