@@ -12,11 +12,11 @@ report: python
 	@$(BIN)/birdlab run reports/demo.yaml
 
 test: python
-	@$(PYTHON) .ci/environment.py $(VENV) --extra infer --extra test --system
+	@$(PYTHON) .ci/environment.py $(VENV) --extra infer --extra audio --extra test --system
 	@$(BIN)/python -m pytest $(PYTEST)
 
 env: python
-	@$(PYTHON) .ci/environment.py $(VENV) --extra infer --extra test
+	@$(PYTHON) .ci/environment.py $(VENV) --extra infer --extra audio --extra test
 
 lint:
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/birdlab check notebooks/*.ipynb reports/*.yaml
