@@ -142,7 +142,9 @@ def _measured(figure: Figure, rows: Sequence[str], axis: Axis, blocks: Sequence[
     left = max(min(0.95 if stacked else 1.4, sheet.widest(figure, rows)), sheet.widest(figure, ends)) + 0.12
     sums = [b.write(v) for b in blocks for v in b.by_row if v is not None]
     edge = (_GAP_IN + _EDGE_IN + 0.04 + sheet.widest(figure, [*sums, "all"])) if rows else 0.1
-    room = width - left - edge - 0.06 if stacked else (width - left - 0.06 - 0.2 * (len(blocks) - 1)) / len(blocks) - edge
+    room = (
+        width - left - edge - 0.06 if stacked else (width - left - 0.06 - 0.2 * (len(blocks) - 1)) / len(blocks) - edge
+    )
     lines = 2 if any("\n" in label for label in axis.labels) else 1
     titles = [sheet.widest(figure, [b.title], fontweight="bold") + _ramp_width(figure, b) + 0.1 for b in blocks]
     cell = min(room / n, max(_MOST_CELL_IN, max(_LEAST_IN, *titles) / n))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Recorders that are drawn: those with most recordings.
-MOST_RECORDERS = 30
+MOST_RECORDERS = 25
 #: Recordings up to which their number is written into a cell.
 FEW = 9
 #: Months between the first and the last up to which those without a recording are drawn too.
@@ -38,7 +38,12 @@ _MOST_NAMES, _MOST_NAMES_NARROW = 14, 7
 
 
 def fig_when_where(
-    frame: pl.DataFrame, *, run: str | None = None, metric: str = "cmap", models: Sequence[str] = (), narrow: bool = False
+    frame: pl.DataFrame,
+    *,
+    run: str | None = None,
+    metric: str = "cmap",
+    models: Sequence[str] = (),
+    narrow: bool = False,
 ) -> Figure:
     """A run's score by recorder and local hour, and beside it the number of recordings; bars: all hours, all recorders.
 
@@ -58,7 +63,10 @@ def fig_when_where(
         if known.is_empty():
             return sheet.empty(width, "Neither recorder nor local hour is known of any recording.")
         recorders, left_out = _kept(rows.filter(pl.col("panel") == "recorder"))
-        blocks = [_where_block(rows, recorders, c, t) for c, t in ((metric, METRICS.get(metric, metric)), ("n_recordings", "recordings"))]
+        blocks = [
+            _where_block(rows, recorders, c, t)
+            for c, t in ((metric, METRICS.get(metric, metric)), ("n_recordings", "recordings"))
+        ]
         notes = [f"{left_out} more recorders, with fewer recordings, are not drawn."] if left_out else []
         lost = rows.filter(pl.col("panel") == "hour", pl.col("hour").is_null())["n_recordings"].sum()
         if lost:
@@ -124,7 +132,9 @@ def fig_audit(frame: pl.DataFrame, *, models: Sequence[str] = (), narrow: bool =
         if None in months:
             notes.append("?: the local start is not known.")
         blocks = [_audit_block(rows, recorders, months, silent=silent) for silent in (False, True)]
-        return draw_blocks(width, recorders, Axis("month", _month_names(months)), blocks, head="", notes=notes, stacked=narrow)
+        return draw_blocks(
+            width, recorders, Axis("month", _month_names(months)), blocks, head="", notes=notes, stacked=narrow
+        )
 
 
 def _months(found: pl.Series) -> list[str | None]:
@@ -156,18 +166,24 @@ def _month_names(months: Sequence[str | None]) -> list[str]:
 
 def _audit_block(rows: pl.DataFrame, recorders: Sequence[str], months: Sequence[str | None], *, silent: bool) -> Block:
     value = "silent_share" if silent else "hours"
-    weighted = (pl.col("silent_share") * pl.col("n_segments")).sum() / pl.col("n_segments").filter(pl.col("silent_share").is_not_null()).sum()
+    weighted = (pl.col("silent_share") * pl.col("n_segments")).sum() / pl.col("n_segments").filter(
+        pl.col("silent_share").is_not_null()
+    ).sum()
     whole = pl.when(pl.col("silent_share").is_not_null().any()).then(weighted) if silent else pl.col("hours").sum()
     by_row = dict(rows.group_by("recorder").agg(whole.alias("all")).iter_rows())
     by_column = dict(rows.group_by("month").agg(whole.alias("all")).iter_rows())
     row_at, column_at = ({name: i for i, name in enumerate(names)} for names in (recorders, months))
     cells = {
         (row_at[r], column_at[m]): v
-        for r, m, v in rows.filter(pl.col("recorder").is_in(list(recorders))).select("recorder", "month", value).iter_rows()
+        for r, m, v in rows.filter(pl.col("recorder").is_in(list(recorders)))
+        .select("recorder", "month", value)
+        .iter_rows()
     }
     edges = [by_row.get(r) for r in recorders], [by_column.get(m) for m in months]
     if silent:
-        return Block("silent segments", cells, *edges, lambda v: f"{100 * v:.0f} %", lambda v: f"{100 * v:.0f}", most=1.0)
+        return Block(
+            "silent segments", cells, *edges, lambda v: f"{100 * v:.0f} %", lambda v: f"{100 * v:.0f}", most=1.0
+        )
     return Block("hours recorded", cells, *edges, _hours, _hours)
 
 
@@ -213,7 +229,16 @@ def fig_instead(
         cell = min(_CELL_IN, (width - left - right) / len(said))
         right = max(right, 3.3 - left - cell * len(said)) if narrow else max(right, 3.4 - left - cell * len(said))
         top = up + sheet.LINE_IN * (2 if head else 1) + 0.12
-        lay = Lay(cell * len(said), _TALL_IN * len(heard), 1, left, right=right, top=top, bottom=0.08, foot=sheet.LINE_IN + 0.08)
+        lay = Lay(
+            cell * len(said),
+            _TALL_IN * len(heard),
+            1,
+            left,
+            right=right,
+            top=top,
+            bottom=0.08,
+            foot=sheet.LINE_IN + 0.08,
+        )
         (axes,) = lay.place(figure, 1)
         _pairs(axes, rows, heard, said, counts)
         _pair_names(axes, heard, said, (left, up, _TALL_IN), head)
@@ -228,7 +253,11 @@ def _names(rows: pl.DataFrame, most: int) -> tuple[list[str], list[str]]:
     """Rows and columns: from the commonest pair on, until either has ``most`` names; then by their mistakes."""
     heard: dict[str, int] = {}
     said: dict[str, int] = {}
-    for a, b, n in rows.sort("n_instead", "class_id", "said", descending=[True, False, False]).select("class_id", "said", "n_instead").iter_rows():
+    for a, b, n in (
+        rows.sort("n_instead", "class_id", "said", descending=[True, False, False])
+        .select("class_id", "said", "n_instead")
+        .iter_rows()
+    ):
         if (a not in heard and len(heard) == most) or (b not in said and len(said) == most):
             continue
         heard[a] = heard.get(a, 0) + n
@@ -236,7 +265,9 @@ def _names(rows: pl.DataFrame, most: int) -> tuple[list[str], list[str]]:
     return (sorted(heard, key=lambda name: (-heard[name], name)), sorted(said, key=lambda name: (-said[name], name)))
 
 
-def _pairs(axes: Axes, rows: pl.DataFrame, heard: Sequence[str], said: Sequence[str], counts: dict[str, int | None]) -> None:
+def _pairs(
+    axes: Axes, rows: pl.DataFrame, heard: Sequence[str], said: Sequence[str], counts: dict[str, int | None]
+) -> None:
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.patches import Rectangle
 
@@ -271,7 +302,9 @@ def _percent(share: float) -> str:
     return "<1" if share < 0.01 else f"{100 * share:.0f}"
 
 
-def _pair_names(axes: Axes, heard: Sequence[str], said: Sequence[str], room: tuple[float, float, float], head: str) -> None:
+def _pair_names(
+    axes: Axes, heard: Sequence[str], said: Sequence[str], room: tuple[float, float, float], head: str
+) -> None:
     """Names at both edges, what they are, and how many segments stand behind a row."""
     figure = axes.figure
     left, up, _ = room

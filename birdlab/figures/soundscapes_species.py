@@ -124,7 +124,11 @@ def fig_species(frame: pl.DataFrame, *, models: Sequence[str], run: str | None =
         key = Key.of(figure, _entries(rows, shown, models), width - 0.2)
         strip = (sheet.top_of(1) + _STRIP_IN + _COUNTS_IN + (0.66 if narrow else 0.42)) if many else 0.0
         height = strip + lay.height(lists) + key.height + 0.08
-        used = width if many else min(width, max(lay.each * min(lay.columns, len(lists)), 3.4, key.column * key.columns + 0.2))
+        used = (
+            width
+            if many
+            else min(width, max(lay.each * min(lay.columns, len(lists)), 3.4, key.column * key.columns + 0.2))
+        )
         figure.set_size_inches(used, height)
         if many:
             _strip(figure, rows, order, lists, [by, *(m for m in shown if m != by)], models)
@@ -150,7 +154,10 @@ def _lay(figure: Figure, order: pl.DataFrame, lists: Sequence[_List], n_runs: in
     names = [n for part in lists for n in part.names]
     left = min(1.05 if narrow else 1.5, sheet.widest(figure, names)) + 0.14
     counts = [f"{n:,}" for n in order["n_rel"].drop_nulls()]
-    right = max(_GAP_IN + sheet.widest(figure, counts) + _GAP_IN + _BAR_IN, sheet.widest(figure, ["segments"]) + 0.04) + 0.08
+    right = (
+        max(_GAP_IN + sheet.widest(figure, counts) + _GAP_IN + _BAR_IN, sheet.widest(figure, ["segments"]) + 0.04)
+        + 0.08
+    )
     columns = 1 if narrow else len(lists)
     each = (width - 0.12 * (columns - 1)) / columns
     room = min(each - left - right, 4.4)
@@ -166,7 +173,9 @@ def _entries(rows: pl.DataFrame, shown: Sequence[str], models: Sequence[str]) ->
     ]
     gap = rows.filter(pl.col("ap") - pl.col("ap_pessimistic") > 0.005)
     if gap.height:
-        out.append(Entry("to the pessimistic value", style.INK, {"linestyle": "-", "color": style.SOFT, "linewidth": 1.4}))
+        out.append(
+            Entry("to the pessimistic value", style.INK, {"linestyle": "-", "color": style.SOFT, "linewidth": 1.4})
+        )
     if rows["ap"].null_count():
         out.append(Entry("not defined", style.INK, {"marker": "_", "ms": 6, "mec": style.SOFT, "mew": 1.3}))
     out.append(Entry("segments in which it is heard, log scale", style.INK,
@@ -270,7 +279,9 @@ def _strip(
     hues = style.model_colours(models)
     left, right, top = 0.45, 0.12, sheet.top_of(1)
     n = order.height
-    upper = figure.add_axes((left / wide, (high - top - _STRIP_IN) / high, (wide - left - right) / wide, _STRIP_IN / high))
+    upper = figure.add_axes(
+        (left / wide, (high - top - _STRIP_IN) / high, (wide - left - right) / wide, _STRIP_IN / high)
+    )
     below = figure.add_axes((left / wide, (high - top - _STRIP_IN - 0.08 - _COUNTS_IN) / high,
                              (wide - left - right) / wide, _COUNTS_IN / high))  # fmt: skip
     place = order.with_row_index("at").select("class_id", "at")
@@ -278,14 +289,24 @@ def _strip(
     for i, run in enumerate(shown):
         part = all_aps.filter(pl.col("run") == run).sort("at")
         if i and n > MOST_DOTS:
-            part = part.group_by(pl.col("at") // -(-n // N_STRETCHES)).agg(middle=pl.col("at").mean(), ap=pl.col("ap").mean())
+            part = part.group_by(pl.col("at") // -(-n // N_STRETCHES)).agg(
+                middle=pl.col("at").mean(), ap=pl.col("ap").mean()
+            )
             part = part.sort("middle").rename({"at": "stretch", "middle": "at"})
-        line = {"linestyle": hues[run].dash, "lw": 1.4, "drawstyle": "steps-mid", "antialiased": False} if i and n > MOST_DOTS else {"linestyle": "none"}
+        line = (
+            {"linestyle": hues[run].dash, "lw": 1.4, "drawstyle": "steps-mid", "antialiased": False}
+            if i and n > MOST_DOTS
+            else {"linestyle": "none"}
+        )
         dot = {"marker": ".", "ms": 3.4 if i == 0 else 2.6} if not i or n <= MOST_DOTS else {}
         upper.plot(part["at"], part["ap"], color=hues[run].line, mec="none", zorder=4 if i == 0 else 3 - 0.01 * i, gid=f"{run} all",
                    clip_on=False, **line, **dot)  # fmt: skip
     each = 1 if n <= MOST_DOTS else -(-n // N_STRETCHES)
-    bars = place.with_columns(n=order["n_rel"]).group_by(pl.col("at") // each, maintain_order=True).agg(pl.col("n").median())
+    bars = (
+        place.with_columns(n=order["n_rel"])
+        .group_by(pl.col("at") // each, maintain_order=True)
+        .agg(pl.col("n").median())
+    )
     heard = [max(1, v or 1) for v in bars["n"]]
     below.bar([i * each for i in range(len(heard))], [h - 0.8 for h in heard], [min(each, n - i * each) for i in range(len(heard))],
               bottom=0.8, align="edge", color=_PALE, linewidth=0, antialiased=False, gid="segments")  # fmt: skip
@@ -303,10 +324,24 @@ def _strip(
         axes.set_xticks([])
         axes.spines["bottom"].set_visible(False)
         for part in lists:
-            axes.axvspan(part.first - shift, part.first + len(part.names) - shift, color=_BAND, linewidth=0, zorder=0, gid="listed")
+            axes.axvspan(
+                part.first - shift,
+                part.first + len(part.names) - shift,
+                color=_BAND,
+                linewidth=0,
+                zorder=0,
+                gid="listed",
+            )
     sheet.write_head(upper, [Word(f"average precision, all {n:,} species")])
     told = f"steps: {each} species" if each > 1 else ""
-    _axis_words(below, ["segments" + (", medians" if each > 1 else "") + "; shaded: listed beneath", f"in the order of {shown[0]}", told])
+    _axis_words(
+        below,
+        [
+            "segments" + (", medians" if each > 1 else "") + "; shaded: listed beneath",
+            f"in the order of {shown[0]}",
+            told,
+        ],
+    )
 
 
 def _axis_words(axes: Axes, told: Sequence[str]) -> None:
@@ -322,4 +357,13 @@ def _axis_words(axes: Axes, told: Sequence[str]) -> None:
         else:
             lines.append(part)
     for i, line in enumerate(lines):
-        axes.annotate(line, (0, 0), (0, -4 - 72 * sheet.LINE_IN * i), ha="left", va="top", fontsize=PT, color=style.SOFT, **options)
+        axes.annotate(
+            line,
+            (0, 0),
+            (0, -4 - 72 * sheet.LINE_IN * i),
+            ha="left",
+            va="top",
+            fontsize=PT,
+            color=style.SOFT,
+            **options,
+        )

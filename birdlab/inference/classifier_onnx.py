@@ -38,7 +38,7 @@ class OnnxNetwork:
         given = self._session.get_inputs()
         if len(given) != 1:
             listed = ", ".join(one.name for one in given) or "no input"
-            raise DataError(Problem("bad_input", listed, "one input: pictures", file=str(weights.path), key="weights"))
+            raise DataError(Problem("bad_input", listed, "one input", file=str(weights.path), key="weights"))
         self.input = _tensor(given[0], weights)
         self.outputs = [_tensor(one, weights, quiet=True) for one in self._session.get_outputs()]
         half = self.input.dtype == np.float16

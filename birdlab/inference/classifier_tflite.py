@@ -46,7 +46,7 @@ class TfliteNetwork:
         self._interpreter, given, made = _load(weights.path, imgsz or 0)
         if len(given) != 1:
             found = f"{len(given)} inputs"
-            raise DataError(Problem("bad_input", found, "one input: pictures", file=self._path, key="weights"))
+            raise DataError(Problem("bad_input", found, "one input", file=self._path, key="weights"))
         self._index, self._places = given[0]["index"], [one["index"] for one in made]
         self.input, self.outputs = _tensor(given[0]), [_tensor(one) for one in made]
         self.precision = "int8" if self.input.dtype.kind in "iu" else "fp32"

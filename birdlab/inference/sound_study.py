@@ -3,6 +3,9 @@
 A finished recording is a part in ``<run>/shards/sound-<name>-<key>/`` (see :mod:`birdlab.inference.sound_parts`); a rerun
 makes only what is missing. The run file is put together from the parts at the end, so it does not depend on where an
 earlier run was stopped.
+
+No model comes with birdlab. BirdNET's TFLite model is one of this kind, for those who have it (windows of 3 s at 48,000 Hz,
+labels ``Scientific name_Common name``); its licence allows non-commercial use only.
 """
 
 from __future__ import annotations

@@ -21,8 +21,9 @@ from birdlab.recipe import Model
 
 if TYPE_CHECKING:
     from birdlab.recipe.abstention import Classifier
+    from birdlab.recipe.soundscapes import SoundRun
 
-CLASSIFIERS = "a .tflite or .onnx image classifier"
+CLASSIFIERS = "a .tflite or .onnx classifier"
 SUPPORTED = "an ultralytics .pt, a torchvision .pt or .pth, an .onnx, or an OpenVINO folder (.xml and .bin)"
 
 
@@ -58,8 +59,8 @@ def find_weights(model: Model, base: Path, root: Path) -> Weights:
     return Weights(path, kind, sha256, _adapter(model, path, kind, metadata), metadata)
 
 
-def find_classifier(spec: Classifier, base: Path, root: Path) -> Weights:
-    """Locate and identify the weights of one image classifier of a recipe; nothing is loaded or downloaded.
+def find_classifier(spec: Classifier | SoundRun, base: Path, root: Path) -> Weights:
+    """Locate and identify the weights of one classifier (of images or sounds) of a recipe; nothing is loaded or downloaded.
 
     The hash of an ONNX model with tensors in files of their own covers those files too.
 

@@ -334,3 +334,14 @@ def test_matrix_and_list_hold_the_same(tmp_path):
 def test_results_of_another_file_do_not_shine_through(tmp_path, truth):
     for _ in range(2):
         assert len(read(tmp_path, truth, "\n".join(LINES)).score) == 3
+
+
+def test_a_run_that_lists_everything_is_the_same_as_a_list(tmp_path, truth):
+    rng = np.random.default_rng(5)
+    cells = [f"{m};{time_code(k)};{c};{rng.random():.3f}" for m in truth.grid.media for k in range(4) for c in CLASSES]
+    full, listed = read(tmp_path, truth, "\n".join(cells)), read(tmp_path, truth, "\n".join(cells), max_classes=4)
+    for key in ("seg", "cls", "score", "starts"):
+        assert getattr(full, key).tolist() == getattr(listed, key).tolist()
+    assert full.seg.dtype == full.cls.dtype == np.int32 and full.n_beyond == 0
+    one, other = run_scores(truth, full), run_scores(truth, listed)
+    assert one["classes"].equals(other["classes"]) and one["segments"].equals(other["segments"])
