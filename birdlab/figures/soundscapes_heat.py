@@ -56,7 +56,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Axis:
-    """Names along the columns (a second line after a line feed), and what they are."""
+    """Names along the columns (a second line, written once for all that share it, after a line feed), and what they are."""
 
     name: str
     labels: Sequence[str]
@@ -237,12 +237,21 @@ def _row_bars(axes: Axes, block: Block, lay: _Lay) -> None:
 
 
 def _column_names(axes: Axes, axis: Axis, lay: _Lay) -> None:
-    """As many names as fit, at even steps."""
-    firsts = [label.split("\n")[0] for label in axis.labels]
-    room = sheet.widest(axes.figure, firsts) + 0.04
-    step = next((s for s in (1, 2, 3, 6, 12, 24) if s * lay.cell >= room), len(firsts) or 1)
-    at = list(range(0, len(firsts), step))
-    axes.set_xticks(at, [axis.labels[i] for i in at], fontsize=PT)
+    """As many names as fit, at even steps; the second line of the first of each that have the same one."""
+    names = [label.split("\n")[0] for label in axis.labels]
+    room = sheet.widest(axes.figure, names) + 0.04
+    step = next((s for s in (1, 2, 3, 6, 12, 24) if s * lay.cell >= room), len(names) or 1)
+    at = list(range(0, len(names), step))
+    beneath: dict[str, int] = {}
+    for i in at:
+        for second in axis.labels[i].split("\n")[1:]:
+            beneath.setdefault(second, i)
+    apart = sheet.widest(axes.figure, list(beneath)) + 0.04
+    firsts = sorted(beneath.items(), key=lambda item: item[1])
+    # Of two that stand too close the later one stays: it names more columns.
+    kept = {i: t for (t, i), after in zip(firsts, [*firsts[1:], None], strict=True)
+            if after is None or (after[1] - i) * lay.cell >= apart}  # fmt: skip
+    axes.set_xticks(at, [f"{names[i]}\n{kept[i]}" if i in kept else names[i] for i in at], fontsize=PT)
     axes.tick_params(axis="x", length=0, pad=3, labelcolor=style.SOFT)
     axes.set_xlabel(axis.name, fontsize=PT, labelpad=2)
 

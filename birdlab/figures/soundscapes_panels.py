@@ -149,19 +149,12 @@ def _months(found: pl.Series) -> list[str | None]:
 
 
 def _month_names(months: Sequence[str | None]) -> list[str]:
-    """Numbers of months, the year under the first one of each.
+    """Number of the month, its year under it.
 
-    >>> _month_names(["2003-12", "2004-01", None])
-    ['12\\n2003', '1\\n2004', '?']
+    >>> _month_names(["2003-12", None])
+    ['12\\n2003', '?']
     """
-    out, year = [], ""
-    for month in months:
-        if month is None:
-            out.append("?")
-            continue
-        out.append(str(int(month[5:7])) + ("" if month[:4] == year else f"\n{month[:4]}"))
-        year = month[:4]
-    return out
+    return ["?" if month is None else f"{int(month[5:7])}\n{month[:4]}" for month in months]
 
 
 def _audit_block(rows: pl.DataFrame, recorders: Sequence[str], months: Sequence[str | None], *, silent: bool) -> Block:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Species up to which all of them are listed.
-MOST_LISTED = 40
+#: Species up to which all of them are listed, on a wide and on a narrow page.
+MOST_LISTED, MOST_LISTED_NARROW = 40, 24
 #: With more of them: how many of the best and how many of the last are listed, on a wide and on a narrow page.
 N_ENDS, N_ENDS_NARROW = 12, 8
 #: Species up to which the strip has a dot for each run and species; with more, the other runs are lines of means of as many stretches.
@@ -99,7 +99,7 @@ class _Lay:
 def fig_species(frame: pl.DataFrame, *, models: Sequence[str], run: str | None = None, narrow: bool = False) -> Figure:
     """Average precision of every species, highest first: a mark per run, its tail to the pessimistic value, segments in grey.
 
-    Of more than 40 species the best and the last are listed, under a strip of all of them.
+    Of more than 40 species (24 on a phone) the best and the last are listed, under a strip of all of them.
 
     Args:
         frame: table ``soundscape_classes``: ``run``, ``class_id``, ``n_rel``, ``ap`` (null: a short line at 0),
@@ -120,14 +120,14 @@ def fig_species(frame: pl.DataFrame, *, models: Sequence[str], run: str | None =
         lists = _lists(order, narrow)
         figure = plt.figure(figsize=(width, 3), layout="none")
         lay = _lay(figure, order, lists, len(shown), narrow)
-        many = order.height > MOST_LISTED
+        many = _many(order, narrow)
         key = Key.of(figure, _entries(rows, shown, models), width - 0.2)
         strip = (sheet.top_of(1) + _STRIP_IN + _COUNTS_IN + (0.66 if narrow else 0.42)) if many else 0.0
         height = strip + lay.height(lists) + key.height + 0.08
         used = (
             width
             if many
-            else min(width, max(lay.each * min(lay.columns, len(lists)), 3.4, key.column * key.columns + 0.2))
+            else min(width, max(lay.each * lay.columns + 0.12 * (lay.columns - 1), 3.4, key.column * key.columns + 0.2))
         )
         figure.set_size_inches(used, height)
         if many:
@@ -137,9 +137,14 @@ def fig_species(frame: pl.DataFrame, *, models: Sequence[str], run: str | None =
     return figure
 
 
+def _many(order: pl.DataFrame, narrow: bool) -> bool:
+    """Whether there are more species than are listed."""
+    return order.height > (MOST_LISTED_NARROW if narrow else MOST_LISTED)
+
+
 def _lists(order: pl.DataFrame, narrow: bool) -> list[_List]:
     names = order["class_id"].to_list()
-    if len(names) > MOST_LISTED:
+    if _many(order, narrow):
         n = N_ENDS_NARROW if narrow else N_ENDS
         return [_List(f"the best {n}", names[:n], 0), _List(f"the last {n}", names[-n:], len(names) - n)]
     if narrow or len(names) <= 20:

@@ -19,9 +19,7 @@ _ROWS: dict[str, tuple[float, ...]] = {
 REMARK = "published, not computed here; averaging over queries or birds is not stated"
 #: Mean length of the lists of a territory; guessing one bird of L is right 1/L of the time, whose mean is at least 1/mean.
 MEAN_LIST = 2.92
-BELOW_CHANCE = (
-    f"lists of a territory have {MEAN_LIST} birds on average, so guessing is right at least {1 / MEAN_LIST:.2f} of the time per query"
-)
+BELOW_CHANCE = f"lists of a territory have {MEAN_LIST} birds on average, so guessing is right at least {1 / MEAN_LIST:.2f} of the time per query"
 
 
 def published(names: Sequence[str] | str) -> pl.DataFrame:

@@ -36,7 +36,15 @@ RISK = {
     "model": pl.String, "split": pl.String, "gallery": pl.String, "threshold": pl.Float64, "coverage": pl.Float64,
     "n_answered": pl.Int64, "risk": pl.Float64, "base_risk": pl.Float64,
 }  # fmt: skip
-CMC = {"model": pl.String, "split": pl.String, "gallery": pl.String, "k": pl.Int32, "top": pl.Float64, "chance": pl.Float64, "n": pl.Int64}
+CMC = {
+    "model": pl.String,
+    "split": pl.String,
+    "gallery": pl.String,
+    "k": pl.Int32,
+    "top": pl.Float64,
+    "chance": pl.Float64,
+    "n": pl.Int64,
+}
 ALWAYS_NAMES = "the published rule names a bird for every clip with rings: it cannot say that one is new"
 NO_LISTS = "there is no list of candidates"
 NOT_RANKED = "the method ranks no bird there"
@@ -108,9 +116,7 @@ def _of_method(
         queries, gallery = _of_split(asked, split), gallery_of(clips, roles, split)
         if queries.height:
             parts.append(
-                outcomes_of_similarity(
-                    method.name, split, queries, gallery, source, pooling=run.recipe.reid.pooling
-                )
+                outcomes_of_similarity(method.name, split, queries, gallery, source, pooling=run.recipe.reid.pooling)
             )
     return parts, source.notices
 
@@ -186,7 +192,9 @@ def _refused(
             for name in names:
                 if (name, split, gallery) not in there:
                     refuses = name == RING_METHODS[0] and split == "open"
-                    rows.append((name, split, gallery, NO_LISTS if no_list else ALWAYS_NAMES if refuses else NOT_RANKED))
+                    rows.append(
+                        (name, split, gallery, NO_LISTS if no_list else ALWAYS_NAMES if refuses else NOT_RANKED)
+                    )
     return pl.DataFrame(rows, schema=REFUSED, orient="row")
 
 
@@ -216,4 +224,6 @@ def _count_rows(counts: pl.DataFrame) -> Iterator[dict]:
 
 def _embedding_notices(run: Run) -> pl.DataFrame:
     told = run.table("reid_embedding_notices")
-    return told.select("code", pl.format("{}: {}", "model", "message").alias("message"), "n", file=pl.lit(None, pl.String))
+    return told.select(
+        "code", pl.format("{}: {}", "model", "message").alias("message"), "n", file=pl.lit(None, pl.String)
+    )
