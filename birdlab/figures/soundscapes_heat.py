@@ -249,7 +249,7 @@ def _column_names(axes: Axes, axis: Axis, lay: _Lay) -> None:
     apart = sheet.widest(axes.figure, list(beneath)) + 0.04
     firsts = sorted(beneath.items(), key=lambda item: item[1])
     # Of two that stand too close the later one stays: it names more columns.
-    kept = {i: t for (t, i), after in zip(firsts, [*firsts[1:], None], strict=True)
+    kept = {i: t for (t, i), after in zip(firsts, [*firsts, None][1:], strict=True)
             if after is None or (after[1] - i) * lay.cell >= apart}  # fmt: skip
     axes.set_xticks(at, [f"{names[i]}\n{kept[i]}" if i in kept else names[i] for i in at], fontsize=PT)
     axes.tick_params(axis="x", length=0, pad=3, labelcolor=style.SOFT)

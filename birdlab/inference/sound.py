@@ -180,7 +180,7 @@ def open_sound(path: Path) -> tuple[Any, Heard]:
     elif heard.frames > MOST:
         found = "a header that does not say how long it is"
     elif heard.frames <= 0:
-        found = "no sample"
+        found = f"no sample, as its header says, in {path.stat().st_size:,} bytes"
     if found:
         file.close()
         raise DataError(Problem("bad_sound", found, EXPECTED, file=str(path)))

@@ -214,7 +214,8 @@ def coded_of(rows: RunRows, found: tuple[Ints, Ints, Floats], name: str, warning
     if not len(seg):
         text = "no prediction at all: every score is 0"
         warnings = (*warnings, {"code": "empty_run", "message": text, "n": 1})
-    return Coded(name, seg, cls, score, starts, warnings, len(past))
+    where = np.array([divmod(key, DAY) for key in sorted(rows.beyond)], dtype=np.int64).reshape(-1, 2)
+    return Coded(name, seg, cls, score, starts, warnings, len(past), where)
 
 
 __all__ = ["DAY", "FullCoded", "RunRows", "coded_of"]

@@ -139,6 +139,8 @@ def read_one(run: Run, spec: SoundRun, truth: Truth, section: Soundscapes) -> tu
     if spec.weights:
         made = run.table("sound_runs").filter(pl.col("run") == spec.name)
         path = run.dir / made["file"][0]
+        told = run.table("sound_notices").filter(pl.col("model") == spec.name)
+        notices += [Notice(r["code"], f"{spec.name}: {r['message']}", int(r["n"] or 0)) for r in told.to_dicts()]
     else:
         path = place(run, spec.file or "")
         layout = layout_of(path)
@@ -163,7 +165,7 @@ def _remarks(name: str, warnings: Iterable[dict[str, Any]]) -> list[Notice]:
 def _about(spec: SoundRun, coded: Coded) -> dict[str, Any]:
     file = Path(spec.file or spec.weights or "").name
     told = {"assisted": spec.assisted, "external_data": spec.external_data, "description": spec.description or None}
-    return {"run": spec.name, "team": spec.team or spec.name, **told, "file": file, "n_rows": len(coded.seg)}
+    return {"run": spec.name, "team": spec.team or spec.name, **told, "file": file, "n_rows": len(coded.score)}
 
 
 def _of_run(
