@@ -197,7 +197,7 @@ def _lists_and_birds(
         .agg(pl.col("value"))
         .with_columns(_mean_log(pl.col("value")).alias("value"))
     )
-    n = birds.group_by("list").len("n_coded")
+    n = birds.group_by("list").agg(pl.len().cast(pl.Int32).alias("n_coded"))
     lists = lists.join(n, on="list", how="left", maintain_order="left")
     return lists.with_columns(pl.col("n_coded").fill_null(0)), birds
 
