@@ -82,3 +82,19 @@ def test_a_roster_of_other_birds_is_no_overflow(tmp_path: Path) -> None:
     (folder / "images" / "cat2.png").write_bytes(b"no picture")
     calls = _run(folder, rings=RINGS, territory="lists.csv").table("ring_calls")
     assert calls["n_tied"].min() == 0 and calls["n_tied"].max() <= 1
+
+
+# --- methods ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_network_that_could_look_at_nothing_says_why(tmp_path: Path) -> None:
+    import torch
+
+    folder = _study(tmp_path)
+    net = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten())
+    torch.jit.trace(net, torch.zeros(1, 3, 32, 32)).save(str(folder / "net.torchscript"))
+    for path in (folder / "images").iterdir():
+        path.unlink()
+    weights = {"name": "net", "weights": "net.torchscript", "library": "torchscript", "imgsz": 32}
+    with pytest.raises(DataError, match=r"method net: found read.*; expected images of the clips"):
+        _run(folder, methods=[weights | {"mean": [0.5] * 3, "std": [0.5] * 3}]).table("reid_outcomes")

@@ -139,6 +139,10 @@ def _source(run: Run, method: ReidMethod, clips: pl.DataFrame) -> Embedded | Sim
         return read_similarity(place(run, method.similarity), rows, columns, clips=names)
     made = run.table("reid_embeddings").filter(pl.col("model") == method.name)
     whole = made.drop_nulls("embedding")
+    if whole.is_empty():
+        reason = made["message"].drop_nulls().first() if made.height else "the clips name no image"
+        expected = "images of the clips that the network can look at"
+        raise DataError(Problem("no_embedding", str(reason), expected, record=f"method {method.name}"))
     matrix = np.array(whole["embedding"].to_list(), dtype=np.float32).reshape(whole.height, -1)
     told = made.filter(pl.col("embedding").is_null())
     reasons = {r["clip_id"]: r["message"] or "its images cancel out" for r in told.to_dicts()}
