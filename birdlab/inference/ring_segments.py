@@ -102,7 +102,7 @@ def _batches(names: list[str], folder: Path, failed: list[str]) -> Iterator[tupl
             try:
                 picture = read_image(folder / name)
             except DataError as error:
-                failed.append(str(error.problems[0] if error.problems else error))
+                failed.append(f"{name}: {error.problems[0].found if error.problems else error}")
                 continue
             shapes.setdefault(picture.shape, []).append((name, picture))
         for group in shapes.values():

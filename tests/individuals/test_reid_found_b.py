@@ -84,6 +84,23 @@ def test_a_roster_of_other_birds_is_no_overflow(tmp_path: Path) -> None:
     assert calls["n_tied"].min() == 0 and calls["n_tied"].max() <= 1
 
 
+def test_pictures_that_are_not_there_are_told_without_the_folders_of_this_machine(tmp_path: Path) -> None:
+    folder = _study(tmp_path)
+    (folder / "images" / "ann2.png").unlink()
+    notices = dict(_run(folder, rings=RINGS).table("ring_notices").select("code", "message").iter_rows())
+    assert str(tmp_path) not in notices["ring_image_unread"] and "images/ann2.png" in notices["ring_image_unread"]
+
+
+@pytest.mark.parametrize("key", ["images", "training_images"])
+def test_rings_without_one_picture_are_an_error_and_no_zeros(tmp_path: Path, key: str) -> None:
+    folder = _study(tmp_path)
+    section = {"images": "nowhere", "rings": {**RINGS, "training_images": "."}}
+    if key == "training_images":
+        section = {"rings": {**RINGS, key: "nowhere"}}
+    with pytest.raises(DataError, match=r"pictures with rings cannot be read: images/ann\d.png: no such file"):
+        _run(folder, **section).table("ring_calls")
+
+
 # --- methods ----------------------------------------------------------------------------------------------------------
 
 

@@ -46,7 +46,8 @@ def ring_features(instances: pl.DataFrame, folder: Path) -> tuple[np.ndarray, np
         try:
             picture = read_image(folder / image)
         except DataError as error:
-            unread.append(str(error.problems[0] if error.problems else error))
+            # The path in the study, not that of this machine.
+            unread.append(f"{image}: {error.problems[0].found}" if error.problems else f"{image}: {error}")
             continue
         for row, outline in zip(rows, outlines, strict=True):
             crop = ring_crop(picture, np.asarray(outline, dtype=np.float64).reshape(-1, 2))
@@ -91,11 +92,14 @@ def forest_of(
         The forest; notices: rings left out, colours of the palette without a ring.
 
     Raises:
-        DataError: no ring with a colour is left.
+        DataError: no ring with a colour, or none of their pictures can be read.
     """
     known = instances.filter(pl.col("truth").is_not_null())
     features, used, notices = ring_features(known, folder)
     letters = [letter for letter, u in zip(known["truth"], used, strict=True) if u]
+    if notices and not letters:
+        expected = "pictures of the rings that colours are learned from"
+        raise DataError(Problem("no_training_rings", notices[0].message, expected, file=str(folder)))
     forest = train_forest(features[used], letters, palette=palette, trees=trees, seed=seed)
     without = instances.height - known.height
     if without:
@@ -181,8 +185,14 @@ def ring_colours(instances: pl.DataFrame, forest: ColourForest, folder: Path) ->
     Returns:
         Table ``ring_colours``, by clip, frame and ring; x and y are medians of the outline's points, as published,
         width and height those of its box. Notices: rings and pictures that were left out.
+
+    Raises:
+        DataError: there are rings, and none of them lies in a picture that can be read.
     """
     features, used, notices = ring_features(instances, folder)
+    if notices and not used.any():
+        expected = "images of the clips with the rings in them"
+        raise DataError(Problem("no_rings", notices[0].message, expected, file=str(folder)))
     kept = instances.filter(pl.Series(used))
     chances = forest.predict(features[used])
     outlines = [np.asarray(o, dtype=np.float64).reshape(-1, 2) for o in kept["outline"]]
