@@ -172,8 +172,9 @@ def _board(axes: Axes, lines: Sequence[_Row], metric: str, end: float, models: S
             axes.plot(low, y, "o", ms=5, mfc="white", mec=hue.line, mew=1.1, zorder=3, gid=f"{r['run']} pessimistic",
                       clip_on=False)  # fmt: skip
         axes.plot(value, y, "o", ms=5, mfc=hue.line, mec=hue.line, mew=1.1, zorder=4, gid=r["run"], clip_on=False)
-    ticks = [0, end / 2, end]
-    axes.set_xticks(ticks, [f"{t:.2f}".rstrip("0").rstrip(".") or "0" for t in ticks], fontsize=PT)
+    step = 0.2 if end > 0.5 else 0.1
+    ticks = [t for t in (step * i for i in range(11)) if t <= end + 1e-9]
+    axes.set_xticks(ticks, [f"{t:.1f}" if t else "0" for t in ticks], fontsize=PT)
     axes.vlines(ticks, -0.5, len(lines) - 0.5, color=style.GRID, linewidth=0.8, zorder=0)
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)

@@ -133,8 +133,10 @@ def _curves(axes: Axes, part: pl.DataFrame, shown: Sequence[str], models: Sequen
     for i, run in enumerate(shown):
         rows = part.filter(pl.col("run") == run)
         line = rows.drop_nulls(["precision", "recall"]).sort("recall", maintain_order=True)
+        # Thresholds above that of the first hit find nothing: they have no width.
+        line = line.filter(pl.col("recall") > 0) if (line["recall"] > 0).any() else line
         if line.height:
-            # The area under steps that reach back from each point is the average precision.
+            # Steps that reach back from each point: their area is the average precision of whole thresholds.
             x, y = [0.0, *line["recall"]], [line["precision"][0], *line["precision"]]
             axes.plot(x, y, color=hues[run].line, linestyle=hues[run].dash, linewidth=1.4, drawstyle="steps-pre",
                       antialiased=False, zorder=3 - 0.01 * i, gid=run, clip_on=False)  # fmt: skip
@@ -189,6 +191,7 @@ def fig_calibration(frame: pl.DataFrame, *, models: Sequence[str], narrow: bool 
     hues = style.model_colours(models)
     panels = [_Panel(m, m, m) for m in sheet.chosen(rows, models, "run")]
     most = int(rows["n"].max() or 1)
+    per_row = 2 if narrow else math.ceil(len(panels) / max(1, math.ceil(len(panels) / 4))) or 1
 
     def lay_of(each: float, per_row: int, n_heads: int) -> Lay:
         return Lay(each, min(each, 1.8), per_row, 0.45, 0.2, right=0.2, top=sheet.top_of(n_heads + 2), bottom=0.44)
@@ -218,9 +221,7 @@ def fig_calibration(frame: pl.DataFrame, *, models: Sequence[str], narrow: bool 
         Entry("score = share right", style.INK, {"linestyle": _DASHED, "color": style.SOFT, "linewidth": 0.9}),
         Entry(f"rows listed, log scale, at most {most:,}", style.INK, bars),
     ]
-    return draw_facets(
-        width, panels, entries, lay_of, each_panel, "No run lists a score.", 2 if narrow else 4, hues=hues
-    )
+    return draw_facets(width, panels, entries, lay_of, each_panel, "No run lists a score.", per_row, hues=hues)
 
 
 def _bins(axes: Axes, part: pl.DataFrame, hue: style.Hue, most: int) -> None:

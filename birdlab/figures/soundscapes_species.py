@@ -281,7 +281,6 @@ def _strip(
 ) -> None:
     """All species in their order: a dot per run, and under them how many segments each is heard in."""
     wide, high = figure.get_size_inches()
-    hues = style.model_colours(models)
     left, right, top = 0.45, 0.12, sheet.top_of(1)
     n = order.height
     upper = figure.add_axes(
@@ -289,64 +288,55 @@ def _strip(
     )
     below = figure.add_axes((left / wide, (high - top - _STRIP_IN - 0.08 - _COUNTS_IN) / high,
                              (wide - left - right) / wide, _COUNTS_IN / high))  # fmt: skip
-    place = order.with_row_index("at").select("class_id", "at")
-    all_aps = rows.drop_nulls("ap").join(place, on="class_id")
-    for i, run in enumerate(shown):
-        part = all_aps.filter(pl.col("run") == run).sort("at")
-        if i and n > MOST_DOTS:
-            part = part.group_by(pl.col("at") // -(-n // N_STRETCHES)).agg(
-                middle=pl.col("at").mean(), ap=pl.col("ap").mean()
-            )
-            part = part.sort("middle").rename({"at": "stretch", "middle": "at"})
-        line = (
-            {"linestyle": hues[run].dash, "lw": 1.4, "drawstyle": "steps-mid", "antialiased": False}
-            if i and n > MOST_DOTS
-            else {"linestyle": "none"}
-        )
-        dot = {"marker": ".", "ms": 3.4 if i == 0 else 2.6} if not i or n <= MOST_DOTS else {}
-        upper.plot(part["at"], part["ap"], color=hues[run].line, mec="none", zorder=4 if i == 0 else 3 - 0.01 * i, gid=f"{run} all",
-                   clip_on=False, **line, **dot)  # fmt: skip
     each = 1 if n <= MOST_DOTS else -(-n // N_STRETCHES)
-    bars = (
-        place.with_columns(n=order["n_rel"])
-        .group_by(pl.col("at") // each, maintain_order=True)
-        .agg(pl.col("n").median())
-    )
-    heard = [max(1, v or 1) for v in bars["n"]]
-    below.bar([i * each for i in range(len(heard))], [h - 0.8 for h in heard], [min(each, n - i * each) for i in range(len(heard))],
-              bottom=0.8, align="edge", color=_PALE, linewidth=0, antialiased=False, gid="segments")  # fmt: skip
-    below.set_yscale("log")
-    most = max(heard)
-    ticks = [t for t in (1, 10, 100, 1_000, 10_000, 100_000) if t == 1 or t <= most][:: 2 if most >= 100 else 1]
-    below.set(xlim=(-0.5, n - 0.5), ylim=(0.8, 1.15 * max(most, 10)))
-    below.minorticks_off()
-    below.set_yticks(ticks[:3], [f"{t:,}" if t < 1_000 else f"{t // 1000:,} k" for t in ticks[:3]], fontsize=PT)
-    upper.set(xlim=(-0.5, n - 0.5), ylim=(-0.02, 1.03))
-    upper.set_yticks([0, 0.5, 1], ["0", "0.5", "1"], fontsize=PT)
-    upper.grid(axis="y")
-    below.set_xlim(0, n)
+    _strip_aps(upper, rows, order, each, shown, models)
+    _strip_counts(below, order, each)
     for axes, shift in ((upper, 0.5), (below, 0.0)):
         axes.set_xticks([])
+        axes.set_xlim(-shift, n - shift)
         axes.spines["bottom"].set_visible(False)
         for part in lists:
-            axes.axvspan(
-                part.first - shift,
-                part.first + len(part.names) - shift,
-                color=_BAND,
-                linewidth=0,
-                zorder=0,
-                gid="listed",
-            )
+            first = part.first - shift
+            axes.axvspan(first, first + len(part.names), color=_BAND, linewidth=0, zorder=0, gid="listed")
     sheet.write_head(upper, [Word(f"average precision, all {n:,} species")])
-    told = f"steps: {each} species" if each > 1 else ""
-    _axis_words(
-        below,
-        [
-            "segments" + (", medians" if each > 1 else "") + "; shaded: listed beneath",
-            f"in the order of {shown[0]}",
-            told,
-        ],
-    )
+    segments = "segments" if each == 1 else f"segments, median; steps: {each} species each"
+    _axis_words(below, [segments, f"in the order of {shown[0]}", "shaded: listed beneath"])
+
+
+def _strip_aps(
+    axes: Axes, rows: pl.DataFrame, order: pl.DataFrame, each: int, shown: Sequence[str], models: Sequence[str]
+) -> None:
+    """A dot per species and run; where ``each`` is above 1, the runs after the first are means of so many neighbours."""
+    hues = style.model_colours(models)
+    found = rows.drop_nulls("ap").join(order.with_row_index("at").select("class_id", "at"), on="class_id")
+    for i, run in enumerate(shown):
+        part = found.filter(pl.col("run") == run).sort("at")
+        about: dict[str, Any] = {"linestyle": "none", "marker": ".", "ms": 2.6 if i else 3.4}
+        if i and each > 1:
+            means = part.group_by(pl.col("at") // each).agg(middle=pl.col("at").mean(), ap=pl.col("ap").mean())
+            part = means.sort("middle").select("ap", at="middle")
+            about = {"linestyle": hues[run].dash, "linewidth": 1.4, "drawstyle": "steps-mid", "antialiased": False}
+        axes.plot(part["at"], part["ap"], color=hues[run].line, mec="none", zorder=3 - 0.01 * i if i else 4,
+                  gid=f"{run} all", clip_on=False, **about)  # fmt: skip
+    axes.set_ylim(-0.02, 1.03)
+    axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"], fontsize=PT)
+    axes.grid(axis="y")
+
+
+def _strip_counts(axes: Axes, order: pl.DataFrame, each: int) -> None:
+    """Segments of a species, or the median of ``each`` neighbours, as bars on a log scale."""
+    n = order.height
+    sums = order.with_row_index("at").group_by(pl.col("at") // each, maintain_order=True).agg(pl.col("n_rel").median())
+    heard = [max(1, v or 1) for v in sums["n_rel"]]
+    starts = [i * each for i in range(len(heard))]
+    axes.bar(starts, [h - 0.8 for h in heard], [min(each, n - at) for at in starts], bottom=0.8, align="edge", color=_PALE,
+             linewidth=0, antialiased=False, gid="segments")  # fmt: skip
+    axes.set_yscale("log")
+    most = max(heard)
+    ticks = [t for t in (1, 10, 100, 1_000, 10_000, 100_000) if t == 1 or t <= most][:: 2 if most >= 100 else 1]
+    axes.set_ylim(0.8, 1.15 * max(most, 10))
+    axes.minorticks_off()
+    axes.set_yticks(ticks, [f"{t:,}" if t < 1_000 else f"{t // 1000:,} k" for t in ticks], fontsize=PT)
 
 
 def _axis_words(axes: Axes, told: Sequence[str]) -> None:
