@@ -101,7 +101,13 @@ def start_of(held: Mapping[str, str | None], name: str) -> Start | Problem:
         utc, local, how = _from_name(name)
     if utc is not None and utc.tzinfo is None:
         utc = utc.replace(tzinfo=UTC)
-    return _both(utc, local, zone, how)
+    try:
+        return _both(utc, local, zone, how)
+    except OverflowError:
+        # The first or the last hours of the calendar in a zone that lies outside.
+        return _bad(
+            "start_utc", str((utc or local).replace(tzinfo=None)), "a date within the years 1 to 9999 in UTC too"
+        )
 
 
 def _both(utc: datetime | None, local: datetime | None, zone: tzinfo | None, how: str) -> Start:

@@ -15,6 +15,7 @@ from birdlab.readers.soundscape_clock import Start, start_of
 from birdlab.readers.soundscape_json import media_of, plain, read_objects
 from birdlab.readers.soundscape_tables import Sheet, read_sheet, seconds, some, stem
 from birdlab.schemas.soundscapes import TABLES
+from birdlab.soundscapes.truth import LATEST_S
 
 RECORDINGS = next(t for t in TABLES if t.name == "soundscape_recordings")
 #: Column → headings (lower case, without blanks and marks) and metadata keys under which it is known.
@@ -110,8 +111,8 @@ class _Rows:
         text = held.get("duration_s")
         if text is not None:
             value = seconds(pl.Series([text])).item()
-            if value is None or value <= 0:
-                expected = "a length above 0, s or hh:mm:ss"
+            if value is None or not 0 < value <= LATEST_S:
+                expected = f"a length above 0, s or hh:mm:ss, at most {LATEST_S:.0f} s"
                 self.problems.append(
                     Problem("bad_duration", repr(text)[:60], expected, "", shown, line, key="duration_s")
                 )

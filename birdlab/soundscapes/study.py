@@ -198,8 +198,11 @@ def class_table(truth: Truth, coded: Coded, drawn: Resampled, species: pl.DataFr
         more = {"auroc": auroc(levels), "best_f1": best.f1, "best_f1_at": best.at}
         more |= {k: getattr(at, k) for k in ("threshold", "precision_at", "precision_lo", "precision_hi", "recall_at")}
         rows.append(row | more | {"n_recordings": heard[row["class_id"]], "threshold_reason": at.reason})
-    frame = pl.DataFrame(rows, infer_schema_length=None).join(ends, on="class_id", how="left", maintain_order="left")
-    frame = frame.join(
+    # Typed as in the table: where no species has a reason, or none is heard, there is nothing to infer a type from.
+    typed = {**schemas.TABLES["soundscape_classes"].dtypes, "threshold_reason": pl.String}
+    names = list(rows[0]) if rows else ["class_id"]
+    frame = pl.DataFrame(rows, schema={name: typed[name] for name in names})
+    frame = frame.join(ends, on="class_id", how="left", maintain_order="left").join(
         species.select("class_id", "said_instead", "n_said_instead"), on="class_id", how="left", maintain_order="left"
     )
     return schemas.TABLES["soundscape_classes"].conform(frame)
