@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from birdlab.check.note import Found, caught, note
+from birdlab.check.note import Found, Note, caught, note
 from birdlab.readers.files import Notice
 from birdlab.readers.labels import locate
 from birdlab.recipe import Recipe, Soundscapes
+from birdlab.recipe.soundscapes import SoundRun
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from birdlab.soundscapes.coded import Truth
 
 
 def check_soundscapes(recipe: Recipe, base: Path, root: Path) -> list[Found]:
@@ -22,41 +29,66 @@ def check_soundscapes(recipe: Recipe, base: Path, root: Path) -> list[Found]:
     section = recipe.soundscapes
     if section is None or recipe.data.generator:
         return []
-    found = caught(lambda: _truth(section, base, root))
+    found = _truth(section, base, root)
     for one in section.runs:
         if one.weights:
             found += caught(lambda one=one: _weights(one.weights or "", base, root))
     return found
 
 
-def _truth(section: Soundscapes, base: Path, root: Path) -> Iterable[Found]:
+def _truth(section: Soundscapes, base: Path, root: Path) -> list[Found]:
+    """What is wrong with the truth and its lists, all of them; the runs are read where these can be."""
     from birdlab.readers.class_list import read_classes
-    from birdlab.readers.foreign_run import layout_of
-    from birdlab.readers.runfile import read_run
     from birdlab.readers.soundscape_recordings import read_recordings
     from birdlab.readers.soundscape_truth import read_annotations
     from birdlab.soundscapes.truth import code_truth
 
-    recordings, notices = None, []
-    if section.recordings:
-        recordings, told = read_recordings(locate(section.recordings, base, root))
-        notices += told
-    found = read_annotations([locate(path, base, root) for path in section.truth], recordings=recordings)
-    notices += found.notices
-    classes = None
-    if section.classes:
-        classes, told = read_classes(locate(section.classes, base, root))
-        notices += told
-    truth = code_truth(found.annotations, recordings, classes)
-    out = [_told(n) for n in notices]
-    options = {"lenient": section.lenient, "max_classes": section.max_classes}
-    for one in section.runs:
-        path = locate(one.file, base, root) if one.file else None
-        if path is not None and layout_of(path) == "run":
+    out: list[Found] = []
+    held: dict[str, Any] = {}
+
+    def keep(name: str, read: Callable[[], tuple[Any, Iterable[Notice]]]) -> Iterable[Found]:
+        held[name], notices = read()
+        return [_told(n) for n in notices]
+
+    def annotations() -> tuple[Any, Iterable[Notice]]:
+        paths = [locate(path, base, root) for path in section.truth]
+        found = read_annotations(paths, recordings=held.get("recordings"))
+        return found.annotations, found.notices
+
+    for name, given, read in (
+        ("recordings", section.recordings, read_recordings),
+        ("classes", section.classes, read_classes),
+    ):
+        if given:
+            out += caught(lambda n=name, g=given, r=read: keep(n, lambda: r(locate(g, base, root))))
+    out += caught(lambda: keep("annotations", annotations))
+    if any(not isinstance(problem, Note) for _, problem in out):
+        return out
+    recordings = held.get("recordings")
+    out += caught(lambda: keep("truth", lambda: (code_truth(held["annotations"], recordings, held.get("classes")), ())))
+    for one in section.runs if "truth" in held else ():
+        if one.file:
             out += caught(
-                lambda path=path, one=one: _warned(read_run(path, truth, name=one.name, **options), str(path))
+                lambda one=one: _run(one, section, held["truth"], recordings, lambda p: locate(p, base, root))
             )
     return out
+
+
+def _run(
+    one: SoundRun, section: Soundscapes, truth: Truth, recordings: pl.DataFrame | None, find: Callable[[str], Path]
+) -> Iterable[Found]:
+    from birdlab.readers.foreign_run import layout_of, read_foreign
+    from birdlab.readers.runfile import read_run
+
+    path = find(one.file or "")
+    layout = layout_of(path)
+    if layout != "run":
+        labels = find(one.label_map) if one.label_map else None
+        return [
+            _told(n) for n in read_foreign(path, layout, truth=truth, recordings=recordings, label_map=labels).notices
+        ]
+    options = {"lenient": section.lenient, "max_classes": section.max_classes}
+    return _warned(read_run(path, truth, name=one.name, **options), str(path))
 
 
 def _warned(coded: object, file: str) -> list[Found]:

@@ -1,4 +1,4 @@
-"""Which layout a file of predictions has: an official run, BirdNET's tables, or a wide submission."""
+"""Files of predictions in other layouts than the official one: which it is, and what it lists."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Literal
 
 import polars as pl
 
-from birdlab.readers.birdnet import is_birdnet
-from birdlab.readers.wide_submission import is_wide
+from birdlab.errors import DataError, Problem
+from birdlab.readers.birdnet import Predictions, is_birdnet, read_birdnet, read_label_map
+from birdlab.readers.files import at_most
+from birdlab.readers.wide_submission import is_wide, read_wide_submission
+from birdlab.soundscapes.coded import NAMED_S, SEGMENT_S, Truth
 
 Layout = Literal["run", "wide", "birdnet"]
 #: Bytes of the first line that are looked at: a wide header of thousands of classes fits.
@@ -35,3 +38,46 @@ def layout_of(path: Path) -> Layout:
     if is_wide(heads):
         return "wide"
     return "birdnet" if is_birdnet(heads) else "run"
+
+
+def read_foreign(
+    path: Path, layout: Layout, *, truth: Truth, recordings: pl.DataFrame | None, label_map: Path | None = None
+) -> Predictions:
+    """What a wide submission or BirdNET's tables list, all of which a run file can say.
+
+    Args:
+        path: a file, or a folder of BirdNET's tables.
+        layout: ``wide`` or ``birdnet``.
+        truth: recordings and classes that may be answered.
+        recordings: table ``soundscape_recordings``.
+        label_map: CSV label,class_id; BirdNET's only.
+
+    Raises:
+        DataError: what the readers of the layouts refuse; a recording that is not in the truth; a segment past 24 h.
+    """
+    if layout == "wide":
+        found = read_wide_submission(path, classes=truth.classes, recordings=recordings)
+    else:
+        labels = read_label_map(label_map) if label_map else None
+        found = read_birdnet(path, classes=truth.classes, label_map=labels, recordings=recordings)
+    _refuse_outside(found.table, truth, str(path))
+    return found
+
+
+def _refuse_outside(table: pl.DataFrame, truth: Truth, file: str) -> None:
+    """Recordings that are not in the truth and segments that no run file can name, each recording once."""
+    media = truth.grid.media
+    each = table.group_by("media_id", maintain_order=True).agg(
+        n=pl.len(), n_late=(pl.col("start_s") >= NAMED_S).sum(), latest=pl.col("start_s").max()
+    )
+    problems = []
+    for name, n, n_late, latest in each.iter_rows():
+        if name not in media:
+            expected = f"one of {len(media):,} recordings of the ground truth"
+            remedy = "a recording in which nothing is annotated must stand in the table of recordings"
+            problems.append(Problem("media_unknown", f"{name!r} in {n:,} predictions", expected, remedy, file))
+        elif n_late:
+            late = f"{n_late:,} predictions past {NAMED_S} s in {name!r}, up to {latest + SEGMENT_S} s"
+            problems.append(Problem("past_a_day", late, "segments that end before 24:00:00", "", file))
+    if problems:
+        raise DataError(at_most(problems))

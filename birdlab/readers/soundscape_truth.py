@@ -29,7 +29,7 @@ from birdlab.readers.soundscape_tables import (
     span_seconds,
 )
 from birdlab.schemas.soundscapes import TABLES
-from birdlab.soundscapes.coded import SEGMENT_S
+from birdlab.soundscapes.coded import NAMED_S, SEGMENT_S
 
 ANNOTATIONS = next(t for t in TABLES if t.name == "annotations")
 #: Name → first line of a file without a header, and its columns.
@@ -324,7 +324,9 @@ def _odd_spans(rows: pl.DataFrame, recordings: pl.DataFrame | None) -> list[Noti
     """Spans that are kept and may be mistakes."""
     notices = []
     length = pl.col("end_s") - pl.col("start_s")
+    past_a_day = "segments past 24 h: no run file can name them, so they are not found"
     kinds = {
+        "past_a_day": ((pl.col("end_s") > NAMED_S) & (length > 0), past_a_day),
         "reversed_span": (length < 0, "spans that end before they start: they cover no segment"),
         "zero_length": (length == 0, "spans of length zero: one segment, or none where they lie on the grid of 5 s"),
     }

@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 #: Length of a segment, s.
 SEGMENT_S = 5
+#: End of the last segment that a run file can name, s: one that ended at 24:00:00 is no time code.
+NAMED_S = 86_400 - SEGMENT_S
 Ints, Floats = npt.NDArray[np.integer], npt.NDArray[np.float64]
 
 

@@ -10,12 +10,10 @@ import polars as pl
 
 from birdlab.errors import BirdlabError, DataError, Problem
 from birdlab.metrics import metric_frame, metric_row
-from birdlab.readers.birdnet import read_birdnet, read_label_map
 from birdlab.readers.files import Notice, notice_table
-from birdlab.readers.foreign_run import layout_of
+from birdlab.readers.foreign_run import layout_of, read_foreign
 from birdlab.readers.run_write import write_run
 from birdlab.readers.runfile import read_run
-from birdlab.readers.wide_submission import read_wide_submission
 from birdlab.recipe.soundscapes import SoundRun, Soundscapes
 from birdlab.soundscapes.calibrate import BINS, calibration
 from birdlab.soundscapes.coded import Coded, Truth
@@ -146,11 +144,8 @@ def read_one(run: Run, spec: SoundRun, truth: Truth, section: Soundscapes) -> tu
         layout = layout_of(path)
         if layout != "run":
             recordings = run.table("soundscape_recordings")
-            if layout == "wide":
-                found = read_wide_submission(path, classes=truth.classes, recordings=recordings)
-            else:
-                labels = read_label_map(place(run, spec.label_map)) if spec.label_map else None
-                found = read_birdnet(path, classes=truth.classes, label_map=labels, recordings=recordings)
+            labels = place(run, spec.label_map) if spec.label_map else None
+            found = read_foreign(path, layout, truth=truth, recordings=recordings, label_map=labels)
             notices += found.notices
             path = run.dir / "soundscape_runs" / f"{spec.name}.txt"
             write_run(found.table, path)
@@ -198,10 +193,11 @@ def class_table(truth: Truth, coded: Coded, drawn: Resampled, species: pl.DataFr
         more = {"auroc": auroc(levels), "best_f1": best.f1, "best_f1_at": best.at}
         more |= {k: getattr(at, k) for k in ("threshold", "precision_at", "precision_lo", "precision_hi", "recall_at")}
         rows.append(row | more | {"n_recordings": heard[row["class_id"]], "threshold_reason": at.reason})
-    # Typed as in the table: where no species has a reason, or none is heard, there is nothing to infer a type from.
+    # Typed as in the table: where no species has a reason there is nothing to infer a type from.
     typed = {**schemas.TABLES["soundscape_classes"].dtypes, "threshold_reason": pl.String}
-    names = list(rows[0]) if rows else ["class_id"]
-    frame = pl.DataFrame(rows, schema={name: typed[name] for name in names})
+    if not rows:
+        return pl.DataFrame(schema=typed)
+    frame = pl.DataFrame(rows, schema={name: typed[name] for name in rows[0]})
     frame = frame.join(ends, on="class_id", how="left", maintain_order="left").join(
         species.select("class_id", "said_instead", "n_said_instead"), on="class_id", how="left", maintain_order="left"
     )

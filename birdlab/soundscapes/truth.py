@@ -100,7 +100,7 @@ def _refuse_bad_spans(annotations: pl.DataFrame, file: str | None) -> None:
     problems = [
         Problem(
             "bad_span", f"{[row[e] for e in ends]} of {row['class_id']} in {row['media_id']}",
-            f"seconds, at most {LATEST_S:.0f}", file=file, line=row.get("row"),
+            f"seconds, at most {LATEST_S:.0f}", file=row.get("source") or file, line=row.get("row"),
             record=None if row.get("row") else f"annotation {row['at'] + 1}",
         )
         for row in bad.head(21).iter_rows(named=True)
@@ -111,17 +111,19 @@ def _refuse_bad_spans(annotations: pl.DataFrame, file: str | None) -> None:
 
 def _refuse_unknown(annotations: pl.DataFrame, key: str, known: tuple[str, ...], file: str | None) -> None:
     """Names of the annotations that are in no list: each once, with how often."""
-    line = pl.col("row").min() if "row" in annotations.columns else pl.lit(None, pl.Int64)
+    line = pl.col("row").first() if "row" in annotations.columns else pl.lit(None, pl.Int64)
+    source = pl.col("source").first() if "source" in annotations.columns else pl.lit(None, pl.String)
     bad = annotations.filter(~pl.col(key).cast(pl.String).is_in(list(known)))
     if not bad.height:
         return
     code, what = ("class_unknown", "class list") if key == "class_id" else ("media_unknown", "table of recordings")
     problems = []
-    for name, n, at in bad.group_by(key, maintain_order=True).agg(pl.len(), line.alias("line")).iter_rows():
+    each = bad.group_by(key, maintain_order=True).agg(pl.len(), line.alias("line"), source.alias("source"))
+    for name, n, at, held in each.iter_rows():
         near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.7) if len(problems) < 20 else []
         remedy = f"did you mean {near[0]}?" if near else f"add it to the {what}, or leave its annotations out"
         problems.append(
-            Problem(code, f"{name!r} in {n:,} annotations", f"a name in the {what}", remedy, file, at, key=key)
+            Problem(code, f"{name!r} in {n:,} annotations", f"a name in the {what}", remedy, held or file, at, key=key)
         )
     raise DataError(at_most(problems))
 

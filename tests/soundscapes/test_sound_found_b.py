@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from birdlab.check.note import Note
+from birdlab.check.soundscapes import check_soundscapes
 from birdlab.errors import DataError
 from birdlab.readers.soundscape_recordings import read_recordings
+from birdlab.readers.soundscape_truth import read_annotations
 from birdlab.recipe import load_recipe
 from birdlab.study import Run
 
@@ -67,3 +71,61 @@ def test_lengths_and_starts_that_no_recording_has_are_told_with_their_line(
     with pytest.raises(DataError, match=rf"recordings\.csv, line 2.*{says}") as found:
         read_recordings(path)
     assert len(found.value.problems) == 1
+
+
+SILENT = "MediaId;ClassId;TC1-TC2;Country\n"
+
+
+@pytest.mark.parametrize("truth", [SILENT, SILENT + "r1;a;00:00:10-00:00:05;X\n"], ids=["no_row", "reversed"])
+def test_a_truth_without_a_bird_gives_tables_without_species_and_reasons(tmp_path: Path, truth: str) -> None:
+    run = _study(tmp_path, truth=truth, good=HITS, other=HITS)
+    assert run.table("soundscape_classes").height == 0
+    scores = run.table("soundscape_scores")
+    assert scores["cmap"].to_list() == scores["rmap"].to_list() == [None, None]
+    assert run.table("metrics_soundscapes").filter(metric="cmap", method="official")["reason"].null_count() == 0
+
+
+def _problems(run: Run) -> list[str]:
+    """Errors that the check of the recipe finds, and the tables raise the same."""
+    found = check_soundscapes(run.recipe, run.recipe_path.parent, run.recipe_path.parent)
+    told = [str(problem) for _, problem in found if not isinstance(problem, Note)]
+    with pytest.raises(DataError) as error:
+        run.table("soundscape_classes")
+    assert [str(p) for p in error.value.problems] == told
+    return told
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("row_id,a,b,c\nr1_5,-3.2,0,0\n", "line 2, a: found -3.2.*sigmoid"),
+        ("row_id,a,b,c\nzz_5,.2,0,0\n", r"found 'zz' in 3 predictions; expected one of 3 recordings"),
+        ("row_id,a,b,c\nr1_100000,.2,0,0\n", "found 3 predictions past 86395 s in 'r1', up to 100000 s"),
+    ],
+    ids=["logits", "recording", "day"],
+)
+def test_foreign_runs_are_checked_and_told_under_their_own_name(tmp_path: Path, text: str, says: str) -> None:
+    told = _problems(_study(tmp_path, wide=text))
+    assert len(told) == 1
+    assert re.search(rf"wide\.txt.*{says}", told[0])
+    assert "soundscape_runs" not in told[0]
+
+
+def test_an_annotation_outside_the_lists_is_told_with_its_file(tmp_path: Path) -> None:
+    told = _problems(_study(tmp_path, truth=TRUTH + "r1;z;00:00:00-00:00:05;X\n", good=HITS))
+    assert len(told) == 1
+    assert re.search(r"gt\.csv, line 4, class_id: found 'z'", told[0])
+
+
+def test_the_check_lists_what_is_wrong_with_every_list_at_once(tmp_path: Path) -> None:
+    run = _study(tmp_path, truth="MediaId;ClassId\nr1;a\n", recordings="media_id,duration_s\nr1,-1\n", good=HITS)
+    (tmp_path / "classes.txt").write_text("")
+    found = check_soundscapes(run.recipe, tmp_path, tmp_path)
+    assert [Path(problem.file).name for _, problem in found] == ["recordings.csv", "classes.txt", "gt.csv"]
+
+
+def test_a_bird_past_a_day_is_remarked(tmp_path: Path) -> None:
+    path = tmp_path / "gt.csv"
+    path.write_text(TRUTH + "r1;a;23:59:50-23:59:55;X\nr1;a;25:00:00-25:00:05;X\n")
+    notices = {n.code: n.n for n in read_annotations(path).notices}
+    assert notices["past_a_day"] == 1
