@@ -60,6 +60,12 @@ def runs(recipe: Recipe) -> list[str]:
     return [r.name for r in recipe.soundscapes.runs] if recipe.soundscapes else []
 
 
+def automatic(recipe: Recipe) -> list[str]:
+    """Names of the runs that are ranked as automatic; all, where people helped in every one."""
+    told = recipe.soundscapes.runs if recipe.soundscapes else []
+    return [r.name for r in told if not r.assisted] or [r.name for r in told]
+
+
 def leader(board: pl.DataFrame) -> str | None:
     """The automatic run with the highest c-mAP, else any; None without a score."""
     for division in ("automatic", None):

@@ -74,7 +74,7 @@ def audit_title(counts: pl.DataFrame) -> str:
     """How much was recorded, and how much of it is silent."""
     have = {r["name"]: r["value"] for r in counts.to_dicts()}
     text = heard(counts) or "The length of the recordings is not known."
-    silent = have.get("silent")
+    silent = have.get("silent_recordings")
     return f"{text[:-1]}, {count(int(silent), 'recording', 'recordings')} without a bird." if silent else text
 
 

@@ -25,13 +25,13 @@ ROWS = {
 
 
 def sound_numbers(metrics: pl.DataFrame, runs: Sequence[str]) -> pl.DataFrame:
-    """One row per score: the best run of this study with its interval, and the printed range."""
+    """One row per score: the best of ``runs`` with its interval, and the printed range."""
     rows: list[dict[str, Any]] = []
     for (metric, method), words in ROWS.items():
         of = metrics.filter((pl.col("metric") == metric) & pl.col("model").is_in(list(runs)))
         mine = of.filter((pl.col("method") == method) & pl.col("published").is_null()).drop_nulls("value")
         mine = mine.sort("value", descending=True, maintain_order=True)
-        best = mine.row(0, named=True) if mine.height else dict.fromkeys(("model", "value", "lo", "hi"))
+        best = mine.row(0, named=True) if mine.height else dict.fromkeys(("model", "value", "lo", "hi", "reason"))
         row = {
             "measure": words,
             "best": best["model"],
@@ -46,7 +46,8 @@ def sound_numbers(metrics: pl.DataFrame, runs: Sequence[str]) -> pl.DataFrame:
             else " to ".join(dict.fromkeys(f"{v:.3g}" for v in printed.sort()))
         )
         none = "no run was scored"
-        row |= {"published": span, "best_reason": none, "value_reason": none}
+        no_ends = best["reason"] or ("it is taken for the official rule alone" if method != "official" else None)
+        row |= {"published": span, "best_reason": none, "value_reason": (mine.height and no_ends) or none}
         rows.append(row | {"published_reason": "no published number stands beside this study"})
     floats = {"value", "value_lo", "value_hi"}
     return pl.DataFrame(rows, schema={c: pl.Float64 if c in floats else pl.String for c in rows[0]})
