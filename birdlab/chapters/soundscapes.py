@@ -38,13 +38,25 @@ SPECIES_COLUMNS = {
     "n_rel": Col("Heard", "segments", kind="int"),
     "n_recordings": Col("In", "recordings", kind="int"),
     "n_listed": Col("Listed", "segments", kind="int"),
+    "n_hit": Col("Of these", "right", kind="int"),
     "ap": Col("AP", "official", "up", digits=2),
     "ap_pessimistic": Col("AP", "pessimistic", digits=2),
     "auroc": Col("AUROC", digits=2),
     "best_f1": Col("F1", "best (oracle)", digits=2),
-    "threshold": Col("Threshold", "at the precision", digits=2),
+    "threshold": Col("Threshold", "proposed", digits=2),
+    "precision_at": Col("Precision", "there, %", kind="percent", lo="precision_lo", hi="precision_hi"),
     "recall_at": Col("Recall", "there, %", kind="percent"),
-    "said_instead": Col("Said instead", kind="text"),
+    "said_instead": Col("Said instead", "in segments", kind="text"),
+}
+#: The two runs of a table of species beside one another are named in its title.
+SPECIES_PAIR_COLUMNS = {
+    "class_id": Col("Species", kind="text"),
+    "n_clusters": Col("Heard in", "recordings or days", kind="int"),
+    "ap_a": Col("AP", "first run", digits=2),
+    "ap_b": Col("AP", "second run", digits=2),
+    "difference": Col("Difference", digits=2),
+    "p_holm": Col("p", "Holm", kind="p"),
+    "confirmed": Col("Confirmed", kind="text"),
 }
 PAIR_COLUMNS = {
     "pair": Col("Pair", kind="text"),
@@ -84,13 +96,16 @@ def counts_table(counts: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict.fromkeys(("what", "value", "value_reason"), pl.String), orient="row")
 
 
-def board_table(board: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
-    """Runs by c-mAP, automatic ones first, with intervals, the pessimistic rule and flags."""
+def board_table(board: pl.DataFrame, scores: pl.DataFrame, runs: pl.DataFrame | None = None) -> pl.DataFrame:
+    """Runs by c-mAP, automatic ones first, with intervals, the pessimistic rule, flags, and how they were made (``runs``)."""
+    made = {} if runs is None else dict(runs.select("run", "description").iter_rows())
     by = {r["run"]: r for r in scores.to_dicts()}
     rows: list[dict[str, Any]] = []
     for r in board.to_dicts():
         found = by.get(r["run"], {})
         told = [] if r["team"] == r["run"] else [r["team"]]
+        told += [made[r["run"]]] if made.get(r["run"]) else []
+        told += ["external data"] if r["external_data"] else []
         row = {"model": r["run"], "model_note": "; ".join([*told, *(r["flags"] or [])]) or None}
         row |= {"division": DIVISIONS.get(r["division"], r["division"]), "rank": r["rank"]}
         row |= {
@@ -173,15 +188,25 @@ def species_table(classes: pl.DataFrame, name: str | None) -> pl.DataFrame:
         "ap", "n_rel", descending=[True, True], nulls_last=True, maintain_order=True
     )
     short = "the precision is never reached, or nothing listed"
-    why = {"threshold": short, "recall_at": short, "best_f1": "never listed where it is heard", "said_instead": "none",
+    why = {"threshold": short, "precision_at": short, "recall_at": short, "best_f1": "never listed where it is heard", "said_instead": "none",
            "ap_pessimistic": "nothing listed", "auroc": "heard in every segment"}  # fmt: skip
     ends = ["lo", "hi"]
-    return rows.select(
+    named = pl.format("{}, {}", "said_instead", "n_said_instead").alias("said_instead")
+    return rows.with_columns(named).select(
         *SPECIES_COLUMNS,
+        "precision_lo",
+        "precision_hi",
         *(pl.col(e).alias(f"ap_{e}") for e in ends),
         pl.col("reason").fill_null("nothing listed").alias("ap_reason"),
         *(pl.lit(text).alias(f"{c}_reason") for c, text in why.items()),
     )
+
+
+def species_pairs_table(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Differences of average precision between two runs, species by species; those that could be tested."""
+    said = pl.when(pl.col("confirmed")).then(pl.lit("yes")).otherwise(pl.lit("no")).alias("confirmed")
+    ends = [pl.col(e).alias(f"difference_{e}") for e in ("lo", "hi")]
+    return pairs.drop_nulls("p").with_columns(said).select(*SPECIES_PAIR_COLUMNS, *ends)
 
 
 def pairs_table(pairs: pl.DataFrame) -> pl.DataFrame:

@@ -10,12 +10,20 @@ from birdlab.chapters.common import count, num, pct
 from birdlab.chapters.reid_words import remark
 from birdlab.chapters.soundscapes import leader
 from birdlab.report.show import m
+from birdlab.soundscapes.compare import ALPHA
+from birdlab.soundscapes.resample import MIN_CLUSTERS
 from birdlab.soundscapes.scores import TIE_GAP
 
 RULES = (
     "Official: within equal scores hits come first, as the evaluators sort; pessimistic: they come last. A run whose two values lie "
     "apart is saturated or rounded."
 )
+
+CONFIRMED = (
+    f"Confirmed: p below {ALPHA:g} after correction, and at least {MIN_CLUSTERS} recordings or days to judge by."
+)
+#: Segments with a bird below which an hour or a recorder is not named as the best or the worst.
+ENOUGH_HEARD = 20
 
 
 def answer(board: pl.DataFrame, scores: pl.DataFrame, counts: pl.DataFrame) -> tuple[str, str, str]:
@@ -139,6 +147,15 @@ def species_alt(classes: pl.DataFrame, name: str) -> str:
     return f"Average precision by species, {name}. " + ("; ".join(told) or "None") + "."
 
 
+def pr_title(points: pl.DataFrame, name: str) -> str:
+    """Average precision of the shown run for the species that are drawn."""
+    rows = points.filter(pl.col("run") == name).drop_nulls("ap").unique("class_id", maintain_order=True).sort("ap")
+    if rows.is_empty():
+        return "No species is drawn."
+    first, last = rows.row(-1, named=True), rows.row(0, named=True)
+    return f"{m(name)}: AP from {num(last['ap'])} ({last['class_id']}) to {num(first['ap'])} ({first['class_id']}) of those drawn."
+
+
 def pr_alt(points: pl.DataFrame) -> str:
     """What is drawn, in words."""
     names = points["class_id"].unique(maintain_order=True).to_list()
@@ -146,22 +163,28 @@ def pr_alt(points: pl.DataFrame) -> str:
 
 
 def where_title(panels: pl.DataFrame, name: str) -> str:
-    """Best and worst hour and recorder of the shown run."""
+    """Worst and best hour and recorder of the shown run, of those in which something is heard often enough."""
     told = []
-    for panel, key in (("recorder", "recorder"), ("hour", "hour")):
-        rows = (
-            panels.filter((pl.col("run") == name) & (pl.col("panel") == panel)).drop_nulls([key, "cmap"]).sort("cmap")
-        )
+    for panel, key, at in (("recorder", "recorder", ""), ("hour", "hour", " h")):
+        rows = panels.filter((pl.col("run") == name) & (pl.col("panel") == panel)).drop_nulls([key, "cmap"])
+        often = rows.filter(pl.col("n_heard") >= ENOUGH_HEARD)
+        rows = (often if often.height > 1 else rows).sort("cmap")
         if rows.height > 1:
-            low, high = rows.row(0, named=True), rows.row(-1, named=True)
-            told.append(f"{panel} {low[key]} {num(low['cmap'])} to {high[key]} {num(high['cmap'])}")
-    return f"{m(name)}, c-mAP: {'; '.join(told)}." if told else "Recorders and hours are not known."
+            ends = [
+                f"{num(r['cmap'])} ({r[key]}{at}, {count(r['n_heard'], 'segment', 'segments')} with a bird)"
+                for r in (rows.row(0, named=True), rows.row(-1, named=True))
+            ]
+            told.append(f"by {panel} from {ends[0]} to {ends[1]}")
+    return f"{m(name)}, c-mAP {'; '.join(told)}." if told else "Recorders and hours are not known."
 
 
 def where_alt(panels: pl.DataFrame, name: str) -> str:
     """Scores by hour in words."""
     rows = panels.filter((pl.col("run") == name) & (pl.col("panel") == "hour")).drop_nulls("cmap")
-    told = [f"{r['hour']} h: {num(r['cmap'])} in {r['n_recordings']}" for r in rows.to_dicts()]
+    told = [
+        f"{r['hour']} h: {num(r['cmap'])} in {r['n_recordings']} recordings, {r['n_heard']} segments with a bird"
+        for r in rows.to_dicts()
+    ]
     return "Score by recorder and local hour, and the number of recordings. " + ("; ".join(told) or "Not known") + "."
 
 
@@ -192,6 +215,34 @@ def calibration_title(scores: pl.DataFrame) -> str:
         return "No run lists a score."
     r = rows.row(0, named=True)
     return f"Scores are not probabilities: those of {m(r['run'])} come nearest, off by {num(r['ece'])} on average."
+
+
+def species_caption(target: float) -> str:
+    """What the columns of the table of species are, with the precision its thresholds are chosen for."""
+    return (
+        "The leading run. Small grey: 95 %, of AP for other recordings, of precision by Wilson, as if neighbouring segments were "
+        f"independent: too narrow. Threshold: the lowest with a precision of at least {pct(target)}, on these segments."
+    )
+
+
+def species_pairs_title(pairs: pl.DataFrame) -> str:
+    """For how many species one of the two runs is confirmed to be better."""
+    tested = pairs.drop_nulls("p")
+    if tested.is_empty():
+        return "No species is heard often enough to compare two runs by it."
+    a, b = tested.row(0, named=True)["run_a"], tested.row(0, named=True)["run_b"]
+    won = [tested.filter(pl.col("better") == name).height for name in (a, b)]
+    of = count(tested.height, "species", "species")
+    return f"{m(a)} finds {won[0]} of {of} better than {m(b)}, which finds {won[1]} better (confirmed, Holm)."
+
+
+def species_pairs_notes(pairs: pl.DataFrame) -> list[str]:
+    """How many species were not tested, and why."""
+    rest = pairs.filter(pl.col("p").is_null())
+    told = rest.group_by("reason").len().sort("len", "reason", descending=[True, False]).iter_rows()
+    why = "; ".join(f"{n} {reason or 'not tested'}" for reason, n in told)
+    not_tested = [f"Not tested: {count(rest.height, 'species', 'species')} ({why})."] if rest.height else []
+    return [CONFIRMED, *not_tested]
 
 
 def pairs_title(pairs: pl.DataFrame) -> str:

@@ -88,8 +88,8 @@ def said_instead(truth: Truth, coded: Coded) -> Instead:
         :class:`Instead`. In ``pairs``: in n segments ``said`` is listed first, alone, while ``class_id`` is heard; in
         n_heard_too of them ``said`` is heard as well, in n_instead it is not; share = n_instead / n_rel. In ``species``
         n_rel = n_first + n_other + n_tied + n_nothing (n_first_shared of n_first; n_other_right of n_other name a class
-        that is heard too); ``said_instead`` is null where no other class was named wrongly, and of equally frequent ones
-        the first in the order of the class list.
+        that is heard too); ``said_instead`` is null where no other class was named wrongly; of equally frequent ones it is
+        the one listed first more often in all (n), then the first in the order of the class list.
     """
     first = first_places(coded, truth.grid.n_segments)
     seg, cls = np.asarray(truth.seg, dtype=np.int64), np.asarray(truth.cls, dtype=np.int64)
