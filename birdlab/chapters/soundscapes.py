@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -217,6 +218,13 @@ def pairs_table(pairs: pl.DataFrame) -> pl.DataFrame:
         pl.format("{} − {}", "run_a", "run_b").alias("pair"), "difference", pl.col("lo").alias("difference_lo"),
         pl.col("hi").alias("difference_hi"), "p_holm", said, why.alias("p_holm_reason"), why.alias("difference_reason"),
     )  # fmt: skip
+
+
+def drawn_for(name: str) -> Callable[..., Any]:
+    """The figure of species, sorted by the run that is shown."""
+    from birdlab.figures.soundscapes import fig_species
+
+    return partial(fig_species, run=name)
 
 
 def shown_run(board: pl.DataFrame, names: Sequence[str]) -> str:

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import polars as pl
 import pytest
 import yaml
 
-from birdlab.check.recipe import check_recipe
 from birdlab.errors import DataError
 from birdlab.recipe import load_recipe
 from birdlab.study import Run
