@@ -135,12 +135,12 @@ def board_table(board: pl.DataFrame, scores: pl.DataFrame, runs: pl.DataFrame | 
 
 
 def board_published(metrics: pl.DataFrame) -> pl.DataFrame | None:
-    """Printed runs under the columns of :func:`board_table`; None without any."""
+    """Published runs, which were read second-hand, under the columns of :func:`board_table`; None without any."""
     rows = metrics.filter(pl.col("published").is_not_null() & pl.col("metric").is_in(["cmap", "rmap"]))
     if rows.is_empty():
         return None
     flat = rows.pivot("metric", index="model", values="published", aggregate_function="first", maintain_order=True)
-    note = pl.format("{}, as printed", pl.lit(rows["source"][0])).alias("model_note")
+    note = pl.lit(f"{rows['source'][0]}, read second-hand").alias("model_note")
     empty = [pl.lit(None, pl.Float64).alias(c) for c in BOARD_COLUMNS if c not in (*flat.columns, "division", "rank")]
     return flat.with_columns(
         note, pl.lit(None, pl.String).alias("division"), pl.lit(None, pl.Int64).alias("rank"), *empty

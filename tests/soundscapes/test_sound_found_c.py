@@ -113,3 +113,14 @@ def test_the_table_of_species_counts_beside_its_numbers() -> None:
     assert table.select("n_hit", "precision_at", "precision_lo", "precision_hi", "said_instead").row(0) == (4, 0.9, 0.6, 0.98, "crow, 2")  # fmt: skip
     assert table["said_instead"][1] is None
     assert "90 %" in say.species_caption(0.9)
+
+
+def test_published_runs_are_said_to_be_read_second_hand() -> None:
+    from birdlab.soundscapes.published import published
+
+    rows = tables.board_published(published("birdclef2019"))
+    assert rows is not None
+    assert rows.select("model", "model_note", "cmap", "rmap").rows() == [
+        ("best run", "BirdCLEF 2019, results, read second-hand", 0.356, 0.746),
+        ("best run of the second team", "BirdCLEF 2019, results, read second-hand", 0.16, None),
+    ]
