@@ -295,7 +295,10 @@ def called_notes(segments: pl.DataFrame, together: pl.DataFrame, notices: pl.Dat
 
 def remark(row: dict[str, Any]) -> str:
     """A notice as a sentence, counted."""
-    text = row["message"][0].upper() + row["message"][1:]
+    head, colon, _ = row["message"].partition(": ")
+    # A name in front stays as it is.
+    named = bool(colon) and " " not in head
+    text = row["message"] if named else row["message"][0].upper() + row["message"][1:]
     n = f" ({row['n']:,})" if row["n"] else ""
     return f"{text.rstrip('.')}{n}."
 

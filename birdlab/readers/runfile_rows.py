@@ -209,7 +209,8 @@ def coded_of(rows: RunRows, found: tuple[Ints, Ints, Floats], name: str, warning
     past = [key for key in rows.beyond if known[key // DAY]]
     if past:
         media = len({key // DAY for key in past})
-        text = f"segments past the end of a recording, in {media:,} recordings: each prediction for them is wrong"
+        told = f"{media:,} recording{'s' * (media != 1)}"
+        text = f"segments past the end of a recording, in {told}: each prediction for them is wrong"
         warnings = (*warnings, {"code": "beyond_end", "message": text, "n": len(past)})
     if not len(seg):
         text = "no prediction at all: every score is 0"

@@ -334,7 +334,8 @@ def _tie_gap(scores: dict[str, Any], classes: pl.DataFrame) -> list[dict[str, An
     n = classes.filter(pl.col("ap") - pl.col("ap_pessimistic") > TIE_GAP).height
     text = (
         f"equal probabilities: c-mAP {scores['cmap']:.4f} with ties best-case (official), "
-        f"{scores['cmap_pessimistic']:.4f} worst-case; r-mAP {scores['rmap']:.4f} and {scores['rmap_pessimistic']:.4f}"
+        f"{scores['cmap_pessimistic']:.4f} worst-case; r-mAP {scores['rmap']:.4f} and {scores['rmap_pessimistic']:.4f}; "
+        "species that gain from it"
     )
     return [{"code": "tie_gap", "message": text, "n": n}]
 
