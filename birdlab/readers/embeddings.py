@@ -94,6 +94,19 @@ def read_embeddings(path: Path, rows: Path | None = None, *, clips: Collection[s
     return _pooled(names, is_images, chunks, d, clips, shown)
 
 
+def named_similarity(method: str, rows: Path | None, columns: Path | None) -> tuple[Path, Path]:
+    """The lists that name rows and columns of a matrix.
+
+    Raises:
+        DataError: one of them is not given.
+    """
+    if rows is None or columns is None:
+        missing = "rows" if rows is None else "columns"
+        expected = "a CSV clip_id, one line per row (and per column) of the matrix"
+        raise DataError(Problem("no_names", f"no {missing}", expected, record=f"method {method}", key=missing))
+    return rows, columns
+
+
 def read_similarity(path: Path, rows: Path, columns: Path, *, clips: Collection[str]) -> SimilarityTable:
     """A matrix of similarities, queries x gallery, that somebody made.
 
@@ -137,6 +150,10 @@ def _npy(path: Path) -> npt.NDArray[np.floating]:
     try:
         matrix = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError, SyntaxError) as error:
+        if "Python objects" in str(error):
+            expected, remedy = "an array of numbers", "save it as numbers: array.astype('float32')"
+            found = "Python objects, which are a pickle and can run code"
+            raise DataError(Problem("pickle", found, expected, remedy, file=str(path))) from error
         raise damaged(path, str(path), error) from error
     if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or matrix.dtype.kind not in "fiu" or not matrix.shape[1]:
         found = f"{matrix.dtype} {matrix.shape}" if isinstance(matrix, np.ndarray) else "no array"

@@ -91,7 +91,7 @@ def test_rows_of_other_clips_are_counted(tmp_path: Path) -> None:
         (np.eye(3), "clip,frame_index\na,0\na,1\na,2\n", [("missing_column", None)]),
         (np.zeros(3), "clip_id\na\nb\nc\n", [("not_a_matrix", None)]),
         (np.array([["a", "b"]]), "clip_id\na\n", [("not_a_matrix", None)]),
-        (np.array([[{}]], dtype=object), "clip_id\na\n", [("damaged_file", None)]),
+        (np.array([[{}]], dtype=object), "clip_id\na\n", [("pickle", None)]),
     ],
 )
 def test_files_that_do_not_belong_together(tmp_path: Path, matrix: np.ndarray, rows: str, expected: list) -> None:

@@ -21,7 +21,7 @@ from birdlab.individuals.reid.ranked import outcomes_of_ranking
 from birdlab.individuals.reid.risk import identity_risk, risk_rows
 from birdlab.individuals.reid.years import outcomes_by_years, years_by_split
 from birdlab.metrics import metric_frame, metric_row
-from birdlab.readers.embeddings import Embedded, SimilarityTable, read_embeddings, read_similarity
+from birdlab.readers.embeddings import Embedded, SimilarityTable, named_similarity, read_embeddings, read_similarity
 from birdlab.readers.files import Notice, notice_table
 from birdlab.readers.reid_tables import read_ranking
 from birdlab.recipe.reid import RING_METHODS, ReidMethod
@@ -132,10 +132,7 @@ def _source(run: Run, method: ReidMethod, clips: pl.DataFrame) -> Embedded | Sim
         return read_embeddings(place(run, method.embeddings), rows, clips=names)
     if method.similarity:
         columns = place(run, method.columns) if method.columns else None
-        if rows is None or columns is None:
-            missing = "rows" if rows is None else "columns"
-            expected = "a CSV clip_id, one line per row (and per column) of the matrix"
-            raise DataError(Problem("no_names", f"no {missing}", expected, record=f"method {method.name}", key=missing))
+        rows, columns = named_similarity(method.name, rows, columns)
         return read_similarity(place(run, method.similarity), rows, columns, clips=names)
     made = run.table("reid_embeddings").filter(pl.col("model") == method.name)
     whole = made.drop_nulls("embedding")
