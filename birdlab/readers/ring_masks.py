@@ -70,6 +70,21 @@ def read_ring_masks(path: Path, palette: Palette) -> tuple[pl.DataFrame, pl.Data
     return rings, pictures, notice_table(notices)
 
 
+def read_coloured_masks(path: Path, palette: Palette) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Ring masks that colours are learned from: rings and notices of :func:`read_ring_masks`.
+
+    Raises:
+        DataError: also where no category is a colour of the palette.
+    """
+    rings, _, notices = read_ring_masks(path, palette)
+    if rings["truth"].null_count() == rings.height:
+        pairs = zip(palette.letters, palette.names, strict=True)
+        expected = "categories that are colours: " + ", ".join(f"{name} ({letter})" for letter, name in pairs)
+        found = notices.filter(pl.col("code") == "ring_no_colour")["message"].to_list()[0]
+        raise DataError(Problem("no_training_rings", found, expected, "name them in rings.colours", file=str(path)))
+    return rings, notices
+
+
 def numbered(frame: pl.DataFrame) -> pl.DataFrame:
     """Rings as :data:`INSTANCES`, numbered within their picture in the order in which they come."""
     ring = pl.int_range(pl.len(), dtype=pl.Int32).over("image").alias("ring")

@@ -99,6 +99,38 @@ def test_rings_without_one_picture_are_an_error_and_no_zeros(tmp_path: Path, key
         _run(folder, **section).table("ring_calls")
 
 
+def test_birds_that_the_roster_lacks_are_named_by_check_and_run(tmp_path: Path) -> None:
+    folder = _study(tmp_path)
+    (folder / "roster.csv").write_text("individual_id,code,valid_to\nann,rrgg,\nbob,ggrr,2021-12-31\n")
+    told = dict(_run(folder, rings=RINGS).table("ring_notices").select("code", "message").iter_rows())
+    assert "cat" in told["bird_no_code"] and "clip_no_code" in told
+    assert {"bird_no_code", "clip_no_code"} <= {p.code for _, p in check_recipe(_recipe(folder, rings=RINGS))}
+
+
+def test_masks_without_a_colour_of_the_palette_name_the_file(tmp_path: Path) -> None:
+    folder = _study(tmp_path)
+    rings = {**RINGS, "colours": {"R": "rouge", "V": "vert"}}
+    (folder / "roster.csv").write_text("individual_id,code\nann,rrvv\n")
+    with pytest.raises(DataError, match=r"masks.json.*expected categories that are colours: rouge \(R\), vert \(V\)"):
+        _run(folder, rings=rings).table("ring_calls")
+    assert "no_training_rings" in {p.code for _, p in check_recipe(_recipe(folder, rings=rings))}
+
+
+def test_check_looks_at_images_masks_and_segmenter(tmp_path: Path) -> None:
+    folder = _study(tmp_path)
+    content = json.loads((folder / "masks.json").read_text())
+    for image in content["images"]:
+        image["file_name"] = f"other/{image['id']}.png"
+    (folder / "other.json").write_text(json.dumps(content))
+    found = [p for _, p in check_recipe(_recipe(folder, rings={**RINGS, "instances": "other.json"}))]
+    assert [p.file for p in found if p.code == "no_clip_image"] == ["other.json"]
+    found = [p for _, p in check_recipe(_recipe(folder, rings={**RINGS, "segmenter": "gone.pt"}))]
+    assert any("gone.pt" in str(p.file) for p in found)
+    assert "no_folder" in {p.code for _, p in check_recipe(_recipe(folder, rings=RINGS, images="nowhere"))}
+    (folder / "images" / "ann0.png").unlink()
+    assert "no_image" in {p.code for _, p in check_recipe(_recipe(folder, rings=RINGS))}
+
+
 # --- methods ----------------------------------------------------------------------------------------------------------
 
 
@@ -113,3 +145,21 @@ def test_a_network_that_could_look_at_nothing_says_why(tmp_path: Path) -> None:
     weights = {"name": "net", "weights": "net.torchscript", "library": "torchscript", "imgsz": 32}
     with pytest.raises(DataError, match=r"method net: found read.*; expected images of the clips"):
         _run(folder, methods=[weights | {"mean": [0.5] * 3, "std": [0.5] * 3}]).table("reid_outcomes")
+
+
+def test_check_tells_a_mistake_in_the_clips_once_and_a_matrix_without_names(tmp_path: Path) -> None:
+    folder = _study(tmp_path)
+    matrix = {"name": "m", "similarity": "vectors.npy"}
+    codes = [p.code for _, p in check_recipe(_recipe(folder, methods=[NETWORK, matrix]))]
+    assert codes.count("no_names") == 1
+    clips = folder / "clips.csv"
+    clips.write_text(clips.read_text().replace("query", "quarry"))
+    codes = [p.code for _, p in check_recipe(_recipe(folder, methods=[NETWORK, matrix], rings=RINGS))]
+    assert codes.count("unknown_role") == 1
+
+
+def test_an_array_of_python_objects_is_called_what_it_is(tmp_path: Path) -> None:
+    folder = _study(tmp_path)
+    np.save(folder / "vectors.npy", np.load(folder / "vectors.npy").astype(object), allow_pickle=True)
+    with pytest.raises(DataError, match=r"Python objects, which are a pickle.*Save it as numbers"):
+        _run(folder, methods=[NETWORK]).table("reid_outcomes")

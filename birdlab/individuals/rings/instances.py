@@ -110,7 +110,9 @@ def forest_of(
     return forest, notice_table(notices)
 
 
-def in_clips(instances: pl.DataFrame, images: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def in_clips(
+    instances: pl.DataFrame, images: pl.DataFrame, *, source: str | None = None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Which frame of which clip each ring's picture is.
 
     A picture is found by its path as the table of images has it, else by a path that ends alike (whole folder names),
@@ -119,6 +121,7 @@ def in_clips(instances: pl.DataFrame, images: pl.DataFrame) -> tuple[pl.DataFram
     Args:
         instances: rings with image.
         images: table ``reid_images``.
+        source: file of the rings, for errors and notices.
 
     Returns:
         The rings with clip_id and frame_index, and ``image`` as in ``images``; those of a picture that several clips
@@ -134,7 +137,9 @@ def in_clips(instances: pl.DataFrame, images: pl.DataFrame) -> tuple[pl.DataFram
     if wanted and not paths:
         found = f"pictures like {wanted[0]!r}"
         expected = f"images of the clips, like {known[0]!r}" if known else "images of the clips; the clips name none"
-        raise DataError(Problem("no_clip_image", found, expected, "file_name must be the image's path in the clips"))
+        raise DataError(
+            Problem("no_clip_image", found, expected, "file_name must be the image's path in the clips", source)
+        )
     names = pl.DataFrame(
         {"image": list(paths), "path": list(paths.values())}, schema={"image": pl.String, "path": pl.String}
     )
@@ -147,7 +152,7 @@ def in_clips(instances: pl.DataFrame, images: pl.DataFrame) -> tuple[pl.DataFram
     # Two names of the masks may be one image: rings are numbered again.
     ring = pl.int_range(pl.len(), dtype=pl.Int32).over("clip_id", "frame_index").alias("ring")
     notices = (
-        [Notice("ring_no_clip", f"pictures with ring masks are no image of a clip: {lost[0]}", len(lost))]
+        [Notice("ring_no_clip", f"pictures with ring masks are no image of a clip: {lost[0]}", len(lost), source)]
         if lost
         else []
     )

@@ -115,6 +115,35 @@ def valid_at(roster: pl.DataFrame, date: dt.date | None) -> pl.DataFrame:
     return roster.filter(pl.col("valid_from").fill_null(_EARLY) <= date, pl.col("valid_to").fill_null(_LATE) >= date)
 
 
+def unnamed_birds(clips: pl.DataFrame, roster: pl.DataFrame) -> pl.DataFrame:
+    """Notices of birds that rings cannot name: those that the roster lacks, and those without a code on a clip's day.
+
+    Args:
+        clips: individual_id, date of the clips that are asked for.
+        roster: table ``ring_roster``.
+
+    >>> roster = schemas.TABLES["ring_roster"].conform(pl.DataFrame({
+    ...     "individual_id": ["a"], "code": ["rg"], "valid_from": [None], "valid_to": [dt.date(2020, 9, 30)]}))
+    >>> clips = pl.DataFrame({"individual_id": ["a", "b"], "date": [dt.date(2021, 5, 1)] * 2})
+    >>> unnamed_birds(clips, roster)["code"].to_list()
+    ['bird_no_code', 'clip_no_code']
+    """
+    asked = clips.select("individual_id", "date").with_row_index("row")
+    lacking = asked.join(roster, on="individual_id", how="anti")
+    birds = lacking["individual_id"].unique().sort().to_list()
+    worn = asked.join(roster, on="individual_id").filter(
+        pl.col("date").is_null()
+        | pl.col("date").is_between(pl.col("valid_from").fill_null(_EARLY), pl.col("valid_to").fill_null(_LATE))
+    )
+    n = asked.height - lacking.height - worn["row"].n_unique()
+    said = f"birds asked for that the roster lacks, whom rings cannot name: {_some(birds)}"
+    notices = [
+        Notice("bird_no_code", said, len(birds)),
+        Notice("clip_no_code", "clips on a day on which their bird wears no code of the roster", n),
+    ]
+    return notice_table(notice for notice in notices if notice.n)
+
+
 def codes_by_date(roster: pl.DataFrame, dates: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Birds and codes that hold on each of many days.
 

@@ -21,11 +21,11 @@ from birdlab.individuals.rings.likelihood import Settings, log_likelihoods
 from birdlab.individuals.rings.lists import ring_candidates, together_of
 from birdlab.individuals.rings.published import colour_sums, match_published, published_scores
 from birdlab.individuals.rings.reads import colour_confusion, colour_scores, ring_reads
-from birdlab.individuals.rings.roster import read_roster
+from birdlab.individuals.rings.roster import read_roster, unnamed_birds
 from birdlab.metrics import metric_frame, metric_row
 from birdlab.progress import progress
 from birdlab.readers.files import NOTICE_SCHEMA, Notice, notice_table
-from birdlab.readers.ring_masks import INSTANCES, read_ring_masks
+from birdlab.readers.ring_masks import INSTANCES, read_coloured_masks, read_ring_masks
 from birdlab.shards import Shard, clear_leftovers, digest, map_shards, split_evenly
 from birdlab.stats import one_thread
 
@@ -64,15 +64,19 @@ def build(run: Run) -> dict[str, pl.DataFrame]:
         return _empty()
     rings, palette, folder = section.rings, Palette.of(section.rings.colours), image_folder(run, section)
     roster, told = read_roster(place(run, rings.roster), palette)
-    notices = [told]
     clips = asked_clips(run)
+    notices = [told, unnamed_birds(clips, roster)]
     images = run.table("reid_images").join(clips.select("clip_id"), on="clip_id", how="semi", maintain_order="left")
     found, segments, more = _instances(run, rings, palette, images, clips, folder)
     notices += more
-    taught, _, more_notices = read_ring_masks(place(run, rings.training), palette)
+    taught, more_notices = read_coloured_masks(place(run, rings.training), palette)
     training_folder = place(run, rings.training_images) if rings.training_images else place(run, rings.training).parent
     forest, told = forest_of(taught, training_folder, palette, trees=rings.trees, seed=rings.seed)
     colours, unread = ring_colours(found, forest, folder)
+    if colours.is_empty():
+        notices.append(
+            notice_table([Notice("no_rings", "clips asked for: in none of them a ring was found", clips.height)])
+        )
     candidates, undated = ring_candidates(clips, run.table("reid_candidates"), roster)
     notices += [more_notices, told, unread, undated]
     with one_thread():
@@ -143,14 +147,14 @@ def _instances(
         given, pictures, told = read_ring_masks(place(run, rings.instances), palette)
         notices.append(told)
     if rings.segmenter is None:
-        found, told = in_clips(given, run.table("reid_images"))
+        found, told = in_clips(given, run.table("reid_images"), source=rings.instances)
         asked = found.join(images.select("clip_id").unique(), on="clip_id", how="semi", maintain_order="left")
         return asked, None, [*notices, told]
     found, told = in_clips(_segmented(run, rings, images, folder, notices), images)
     notices.append(told)
     if given is None:
         return found, None, notices
-    paths, told = in_clips(given, run.table("reid_images"))
+    paths, told = in_clips(given, run.table("reid_images"), source=rings.instances)
     paths = paths.join(images.select("clip_id").unique(), on="clip_id", how="semi", maintain_order="left")
     named = images.join(clips.select("clip_id", "video_id"), on="clip_id", maintain_order="left")
     looked_at = named.filter(pl.col("image").is_in(pictures["image"].implode())).select("image", "video_id")
