@@ -69,6 +69,8 @@ def roles_of(
     if roles.filter(pl.col("role").cast(pl.String) == "query").is_empty():
         found = f"no clip that is asked for in {', '.join(section.protocols)}"
         remedy = "name the columns closed, disjoint, open, or let birdlab make the protocols: build: {}"
+        if section.build is not None:
+            remedy = "a bird can be asked for where it has clips of two videos or more: add videos, or name the roles yourself"
         raise DataError(Problem("no_query", found, "clips with the role query", remedy, file=source, key="reid.clips"))
     return roles, told
 
