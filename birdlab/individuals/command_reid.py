@@ -42,6 +42,7 @@ def score(args: argparse.Namespace) -> dict[str, Any]:
     queries = read_queries(args.queries)
     ranking = check_queries_known(queries, read_ranking(args.ranking), args.ranking)
     warnings = [_DERIVED] if queries.filter(pl.col("split") == "open")["is_known"].null_count() else []
+    warnings += _remarks(queries)
     rows: list[dict[str, Any]] = []
     reasons: dict[str, str] = {}
     for model in ranking["model"].unique(maintain_order=True).to_list():
@@ -55,6 +56,21 @@ def score(args: argparse.Namespace) -> dict[str, Any]:
     order = {name: i for i, name in enumerate((*REID_SPLITS, *GALLERIES))}
     rows.sort(key=lambda r: (order[r["protocol"]], order[r["gallery"]]))
     return {"rows": rows, "warnings": warnings, "reasons": reasons}
+
+
+def _remarks(queries: pl.DataFrame) -> list[str]:
+    """Protocols in which nothing is asked, and birds that are called known in one query and unknown in another."""
+    asked = queries.filter(pl.col("role") == "query")
+    silent = sorted(set(queries["split"].cast(pl.String)) - set(asked["split"].cast(pl.String)))
+    remarks = [f"{split}: no query, every row has the role validation: nothing can be scored" for split in silent]
+    said = asked.drop_nulls("is_known").group_by("split", "individual_id").agg(pl.col("is_known").n_unique())
+    both = said.filter(pl.col("is_known") > 1)["individual_id"].unique().sort().to_list()
+    if both:
+        told = ", ".join(both[:5]) + (f" and {len(both) - 5} more" if len(both) > 5 else "")
+        remarks.append(
+            f"birds called known in one query and unknown in another of one protocol: {told} ({len(both):,})"
+        )
+    return remarks
 
 
 def _row(part: pl.DataFrame) -> tuple[dict[str, Any], dict[str, str]]:
@@ -115,14 +131,19 @@ def printed(report: Mapping[str, Any]) -> str:
                 *(str(r[k]) for k in ("n_not_listed", "n_tied")),
             )
         )
-    lines = aligned(table)
+    lines = aligned([[_one_line(cell) for cell in cells] for cells in table])
     for r in report["rows"]:
         if r["protocol"] == "open":
             said = ", ".join(f"{name.upper()} {_n(r[name])}" for name in ("auroc", "baks", "baus"))
             why = report["reasons"].get(f"open.{r['gallery']}.{r['method']}.baks")
-            lines.append(f"open, {r['gallery']}, {r['method']}: {said}" + (f" ({why})" if why else ""))
-    lines += [f"note: {text}" for text in report["warnings"]]
+            lines.append(_one_line(f"open, {r['gallery']}, {r['method']}: {said}" + (f" ({why})" if why else "")))
+    lines += [_one_line(f"note: {text}") for text in report["warnings"]]
     return "\n".join(lines) + "\n"
+
+
+def _one_line(text: str) -> str:
+    """Names of a file in one line, without what a terminal would obey."""
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _n(value: float | None) -> str:

@@ -17,7 +17,7 @@ from birdlab.readers.files import Notice, at_most, notice_table
 
 _VIDEO, _LISTS = ("Video", "video_id"), ("PossibleBirds", "candidates", "possible_birds")
 _LONGEST = 100_000
-_EXPECTED = "a list of names, ['abcd', 'efgh'] or abcd|efgh"
+EXPECTED = "a list of names, ['abcd', 'efgh'] or abcd|efgh"
 
 
 def read_candidates(
@@ -89,7 +89,18 @@ def _read(path: Path, gallery: str, notices: list[Notice], problems: list[Proble
 
 
 def _names(text: str | None, about: dict, problems: list[Problem]) -> list[str]:
-    """Names of a cell; only plain lists of text are evaluated."""
+    found = names_of(text)
+    if found is None:
+        problems.append(Problem("bad_list", reprlib.repr(text), EXPECTED, key="PossibleBirds", **about))
+    return found or []
+
+
+def names_of(text: str | None) -> list[str] | None:
+    """Names of a cell, as Python writes a list or joined by ``|``; ``None`` where it is neither. Nothing is run.
+
+    >>> names_of("['a', 'b']"), names_of("a|b"), names_of("[]"), names_of("[1, 2]")
+    (['a', 'b'], ['a', 'b'], [], None)
+    """
     if text is None or text.lower() in ("", "nan", "[]"):
         return []
     if not text.startswith(("[", "(", "{")):
@@ -97,12 +108,11 @@ def _names(text: str | None, about: dict, problems: list[Problem]) -> list[str]:
     try:
         found = ast.literal_eval(text) if len(text) < _LONGEST else None
     except (ValueError, SyntaxError, RecursionError, MemoryError):
-        found = None
+        return None
     if isinstance(found, set):
         found = sorted(found, key=str)
     if not isinstance(found, (list, tuple)) or not all(isinstance(name, str) for name in found):
-        problems.append(Problem("bad_list", reprlib.repr(text), _EXPECTED, key="PossibleBirds", **about))
-        return []
+        return None
     return [name.strip() for name in found]
 
 

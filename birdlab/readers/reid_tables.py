@@ -12,6 +12,7 @@ from birdlab import schemas
 from birdlab.errors import DataError, Problem
 from birdlab.readers.files import at_most
 from birdlab.readers.item_fields import heading, split_list, truth_value
+from birdlab.readers.reid_lists import EXPECTED, names_of
 from birdlab.readers.table_file import TableFile, as_text, read_table
 from birdlab.schemas.reid import GALLERIES, REID_SPLITS
 
@@ -100,7 +101,7 @@ def read_queries(path: Path) -> pl.DataFrame:
     Args:
         path: CSV, TSV, JSON lines or parquet with query_id, individual_id, split (closed, disjoint, open) and where known
             clip_id, video_id, is_known, role (query, validation), candidates_territory, candidates_neighbours (lists
-            joined by ``|``). An empty list is one in a text file; in parquet a null says that there is none.
+            joined by ``|``, or as Python writes them). An empty list is one in a text file; in parquet a null says that there is none.
 
     Returns:
         Table ``reid_queries`` in the order of the file and ``role``; ``is_known`` is null where the file does not say.
@@ -152,10 +153,17 @@ def _candidates(reader: _Reader, name: str) -> pl.Series:
         lists = raw.cast(pl.List(pl.String)).list.eval(pl.element().str.strip_chars().drop_nulls())
         return lists.list.unique(maintain_order=True).alias(name)
     text = as_text(raw, reader.table.shown)
-    parts = {t: list(dict.fromkeys(split_list(t))) for t in text.drop_nulls().unique()}
+    parts = {t: _names(t) for t in text.drop_nulls().unique()}
+    reader.wrong(text.is_in([t for t, names in parts.items() if names is None]), text.alias(name), "bad_list", EXPECTED)
     is_text = reader.table.kind in ("csv", "jsonl")
     nothing: list[str] | None = [] if is_text else None
     return pl.Series(name, [nothing if t is None else parts[t] for t in text], dtype=pl.List(pl.String))
+
+
+def _names(text: str) -> list[str] | None:
+    """Birds of a list as Python writes it (as CHIRP's files do), or joined by ``|`` or ``;``; each once."""
+    names = names_of(text) if text.startswith(("[", "(", "{")) else split_list(text)
+    return None if names is None else list(dict.fromkeys(names))
 
 
 def read_ranking(path: Path, *, model: str | None = None) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 import yaml
 
 from birdlab.errors import DataError
+from birdlab.individuals.command_reid import printed, score
 from birdlab.recipe import load_recipe
 from birdlab.study import Run
 
@@ -163,3 +165,44 @@ def test_an_array_of_python_objects_is_called_what_it_is(tmp_path: Path) -> None
     np.save(folder / "vectors.npy", np.load(folder / "vectors.npy").astype(object), allow_pickle=True)
     with pytest.raises(DataError, match=r"Python objects, which are a pickle.*Save it as numbers"):
         _run(folder, methods=[NETWORK]).table("reid_outcomes")
+
+
+def test_clips_of_one_video_are_not_told_to_make_the_protocols(tmp_path: Path) -> None:
+    folder = _study(tmp_path)
+    lines = (folder / "clips.csv").read_text().splitlines()
+    (folder / "clips.csv").write_text("\n".join(line for line in lines if "video0" in line or "clip_id" in line))
+    with pytest.raises(DataError, match="clips of two videos or more"):
+        _run(folder, methods=[NETWORK], build={}).table("reid_roles")
+
+
+# --- birdlab score reid -----------------------------------------------------------------------------------------------
+
+RANKING = "query_id,gallery,individual_id,rank\n1,territory,a,1\n1,territory,b,2\n"
+
+
+def _score(folder: Path, queries: str, ranking: str = RANKING) -> dict:
+    (folder / "q.csv").write_text(queries)
+    (folder / "r.csv").write_text(ranking)
+    return score(argparse.Namespace(queries=folder / "q.csv", ranking=folder / "r.csv"))
+
+
+def test_lists_as_python_writes_them_are_lists(tmp_path: Path) -> None:
+    head = "query_id,individual_id,split,candidates_territory\n"
+    for text in ("a|b", "['a', 'b']", "('a', 'b', 'a')"):
+        row = _score(tmp_path, f'{head}1,a,closed,"{text}"\n')["rows"][0]
+        assert (row["top1"], row["chance_top1"], row["n_not_listed"]) == (1, 0.5, 0)
+    with pytest.raises(DataError, match=r"q.csv, line 2, candidates_territory: found '\[1, 2\]'; expected a list of"):
+        _score(tmp_path, f'{head}1,a,closed,"[1, 2]"\n')
+
+
+def test_no_query_and_birds_both_known_and_unknown_are_said(tmp_path: Path) -> None:
+    report = _score(tmp_path, "query_id,individual_id,split,role\n1,a,closed,validation\n")
+    assert report["rows"][0]["top1"] is None and any("no query" in text for text in report["warnings"])
+    queries = "query_id,individual_id,split,is_known\n1,a,open,true\n2,a,open,false\n3,b,open,false\n"
+    assert any(text.endswith("of one protocol: a (1)") for text in _score(tmp_path, queries)["warnings"])
+
+
+def test_a_name_cannot_break_the_table_or_speak_to_the_terminal(tmp_path: Path) -> None:
+    ranking = 'query_id,gallery,individual_id,rank,model\n1,territory,a,1,"two\nlines \x1b[31mred"\n'
+    text = printed(_score(tmp_path, "query_id,individual_id,split\n1,a,closed\n", ranking))
+    assert "\x1b" not in text and "two lines" in text and len(text.splitlines()) == 3
