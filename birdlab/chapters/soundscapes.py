@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from birdlab.chapters.common import plain
+from birdlab.chapters.common import count, plain
 from birdlab.recipe import Recipe
 from birdlab.report.table import Col
 from birdlab.soundscapes.audit import COUNTS
@@ -116,12 +116,13 @@ def board_table(board: pl.DataFrame, scores: pl.DataFrame, runs: pl.DataFrame | 
         row |= {
             "rmap_pessimistic": found.get("rmap_pessimistic"),
             "cmap_reason": found.get("reason") or "nothing is heard",
+            "rmap_reason": found.get("rmap_reason") or "nothing is heard",
         }
         rows.append(
             row
             | {
                 f"{k}_reason": "nothing is heard"
-                for k in ("cmap_pessimistic", "gap", "rmap", "rmap_pessimistic", "rank")
+                for k in ("cmap_pessimistic", "gap", "rmap_pessimistic", "rank")
             }
         )
     text = {"model", "model_note", "division"}
@@ -179,7 +180,7 @@ def named_notes(named: pl.DataFrame) -> list[str]:
     ):
         row = named.filter(pl.col("metric") == metric).head(1).to_dicts()
         if row:
-            told.append(f"{words}: {row[0]['n_classes']} classes, {row[0]['n_skipped']} left out")
+            told.append(f"{words}: {count(row[0]['n_classes'], 'class', 'classes')}, {row[0]['n_skipped']} left out")
     return [f"{'; '.join(told)}."] if told else []
 
 
@@ -189,7 +190,7 @@ def species_table(classes: pl.DataFrame, name: str | None) -> pl.DataFrame:
         "ap", "n_rel", descending=[True, True], nulls_last=True, maintain_order=True
     )
     short = "the precision is never reached, or nothing listed"
-    why = {"threshold": short, "precision_at": short, "recall_at": short, "best_f1": "never listed where it is heard", "said_instead": "none",
+    why = {"threshold": short, "precision_at": short, "recall_at": short, "best_f1": "never listed where it is heard", "said_instead": "no other species is listed first there",
            "ap_pessimistic": "nothing listed", "auroc": "heard in every segment"}  # fmt: skip
     ends = ["lo", "hi"]
     named = pl.format("{}, {}", "said_instead", "n_said_instead").alias("said_instead")

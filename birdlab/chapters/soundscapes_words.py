@@ -34,8 +34,21 @@ def answer(board: pl.DataFrame, scores: pl.DataFrame, counts: pl.DataFrame) -> t
         return question, "No run was scored.", "Nothing is heard in the recordings, or no run could be read."
     row = of_run(scores, name)
     ends = interval(row, "cmap")
-    told = f"{m(name)} leads: c-mAP {num(row['cmap'])}{ends} over {count(row['n_classes'], 'species', 'species')}."
+    told = f"{ahead(board, name)}: c-mAP {num(row['cmap'])}{ends} over {count(row['n_classes'], 'species', 'species')}."
     return question, told, " ".join(filter(None, [tied(scores), heard(counts)]))
+
+
+def ahead(board: pl.DataFrame, name: str) -> str:
+    """That a run leads, alone or level with others of its division, or that none finds anything."""
+    row = board.filter(pl.col("run") == name).row(0, named=True)
+    if row["cmap"] == 0:
+        return "No run lists a species where it is heard"
+    level = board.filter((pl.col("division") == row["division"]) & (pl.col("cmap") == row["cmap"]))["run"].to_list()
+    others = [run for run in level if run != name]
+    if not others:
+        return f"{m(name)} leads"
+    rest = m(others[0]) if len(others) == 1 else f"{len(others)} other runs"
+    return f"{m(name)} and {rest} lead, level"
 
 
 def of_run(scores: pl.DataFrame, name: str) -> dict[str, Any]:
@@ -62,11 +75,10 @@ def heard(counts: pl.DataFrame) -> str:
     """Hours and recordings."""
     have = {r["name"]: r["value"] for r in counts.to_dicts()}
     hours = have.get("hours")
-    return (
-        ""
-        if hours is None
-        else f"{hours:,.1f} hours in {count(int(have.get('recordings') or 0), 'recording', 'recordings')}."
-    )
+    if hours is None:
+        return ""
+    long = f"{hours:,.1f} hours" if hours >= 1 else f"{60 * hours:,.1f} minutes"
+    return f"{long} in {count(int(have.get('recordings') or 0), 'recording', 'recordings')}."
 
 
 def headlines(board: pl.DataFrame, scores: pl.DataFrame) -> list[dict[str, Any]]:
@@ -103,7 +115,7 @@ def board_title(board: pl.DataFrame, scores: pl.DataFrame, pairs: pl.DataFrame) 
         if sure
         else "; that other recordings would agree is not confirmed"
     )
-    return f"{m(name)} leads with c-mAP {num(row['cmap'])}{interval(row, 'cmap')}{rest}."
+    return f"{ahead(board, name)} with c-mAP {num(row['cmap'])}{interval(row, 'cmap')}{rest}."
 
 
 def board_notes(scores: pl.DataFrame, board: pl.DataFrame, unit: str) -> list[str]:
@@ -197,7 +209,7 @@ def instead_title(pairs: pl.DataFrame, name: str) -> str:
         return "No species was named in the place of another."
     r = rows.row(0, named=True)
     return (
-        f"{m(name)} says {r['said']} where {r['class_id']} is heard, in {r['n_instead']} segments ({pct(r['share'])})."
+        f"{m(name)} says {r['said']} where {r['class_id']} is heard, in {count(r['n_instead'], 'segment', 'segments')} ({pct(r['share'])})."
     )
 
 

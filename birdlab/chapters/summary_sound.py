@@ -58,4 +58,6 @@ def sound_title(metrics: pl.DataFrame, runs: Sequence[str]) -> str:
     row = sound_numbers(metrics, runs).row(0, named=True)
     if row["value"] is None:
         return "No run about soundscapes was scored."
+    if row["value"] == 0:
+        return "No run lists a species where it is heard: c-mAP 0."
     return f"{m(row['best'])} says best who is heard: c-mAP {num(row['value'])}."

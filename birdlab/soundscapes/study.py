@@ -55,6 +55,7 @@ SCORES = {
     **{f"{name}_{end}": pl.Float64 for name in ("cmap", "rmap") for end in ("lo", "hi")},
     "gap": pl.Float64, "n_classes": pl.Int64, "n_segments": pl.Int64, "n_clusters": pl.Int64, "how": pl.String,
     "ece": pl.Float64, "event_f1": pl.Float64, "event_method": pl.String, "reason": pl.String,
+    "rmap_reason": pl.String,
 }  # fmt: skip
 
 
@@ -230,13 +231,13 @@ def _scores(truth: Truth, coded: Coded, drawn: Resampled, clusters: Any, section
         "event_f1": events.f1_micro,
         "event_method": events.method,
     }
-    return {k: out.get(k) for k in SCORES} | {"reason": at.reason}
+    return {k: out.get(k) for k in SCORES} | {"reason": at.reason, "rmap_reason": ends.reason}
 
 
 def _metric_rows(row: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows of ``metrics`` of one run: c-mAP and r-mAP under every rule for ties, calibration, events."""
     out = []
-    for name, n in (("cmap", "n_classes"), ("rmap", "n_segments")):
+    for name, n, why in (("cmap", "n_classes", "reason"), ("rmap", "n_segments", "rmap_reason")):
         for rule, suffix in zip(RULES, SUFFIX.values(), strict=True):
             ends = (
                 {"lo": row[f"{name}_lo"], "hi": row[f"{name}_hi"], "n_clusters": row["n_clusters"]}
@@ -247,7 +248,7 @@ def _metric_rows(row: dict[str, Any]) -> list[dict[str, Any]]:
                 rule
             ]
             value = row[f"{name}{suffix}"]
-            reason = row["reason"] if not suffix or value is None else None
+            reason = row[why] if not suffix or value is None else None
             out.append(
                 metric_row(model=row["run"], metric=name, method=method, value=value, n=row[n], reason=reason, **ends)
             )

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from birdlab.chapters import soundscapes as tables
+from birdlab.chapters import soundscapes_words as say
+from birdlab.chapters.summary_sound import sound_title
 from birdlab.check.note import Note
 from birdlab.check.soundscapes import check_soundscapes
 from birdlab.errors import DataError
@@ -129,3 +132,27 @@ def test_a_bird_past_a_day_is_remarked(tmp_path: Path) -> None:
     path.write_text(TRUTH + "r1;a;23:59:50-23:59:55;X\nr1;a;25:00:00-25:00:05;X\n")
     notices = {n.code: n.n for n in read_annotations(path).notices}
     assert notices["past_a_day"] == 1
+
+
+def test_an_interval_that_is_missing_has_the_reason_of_its_own_score(tmp_path: Path) -> None:
+    run = _study(tmp_path, truth=SILENT + "r1;a;00:00:00-00:00:05;X\n", good=HITS)
+    scores, metrics = run.table("soundscape_scores"), run.table("metrics_soundscapes")
+    assert scores["rmap"].item() == 1
+    assert "one recording" in scores["rmap_reason"].item()
+    assert metrics.filter(metric="rmap", method="official")["reason"].item() == scores["rmap_reason"].item()
+    table = tables.board_table(run.table("soundscape_board"), scores)
+    assert table["rmap_reason"].item() == scores["rmap_reason"].item()
+
+
+def test_runs_that_are_level_lead_together_and_runs_without_a_hit_do_not_lead(tmp_path: Path) -> None:
+    level = _study(tmp_path, first=HITS, second=HITS)
+    board, scores, counts = (level.table(f"soundscape_{name}") for name in ("board", "scores", "counts"))
+    assert "lead, level: c-mAP 1.00" in say.answer(board, scores, counts)[1]
+    assert "1.0 minutes in 3 recordings" in say.answer(board, scores, counts)[2]
+    folder = tmp_path / "none"
+    folder.mkdir()
+    none = _study(folder, first="", second="r1;00:00:15-00:00:20;a;1\n")
+    board, scores = (none.table(f"soundscape_{name}") for name in ("board", "scores"))
+    assert say.answer(board, scores, counts)[1].startswith("No run lists a species where it is heard")
+    assert "leads" not in say.board_title(board, scores, none.table("soundscape_pairs"))
+    assert "No run lists" in sound_title(none.table("metrics_soundscapes"), ["first", "second"])
