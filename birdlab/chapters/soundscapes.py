@@ -119,11 +119,7 @@ def board_table(board: pl.DataFrame, scores: pl.DataFrame, runs: pl.DataFrame | 
             "rmap_reason": found.get("rmap_reason") or "nothing is heard",
         }
         rows.append(
-            row
-            | {
-                f"{k}_reason": "nothing is heard"
-                for k in ("cmap_pessimistic", "gap", "rmap_pessimistic", "rank")
-            }
+            row | {f"{k}_reason": "nothing is heard" for k in ("cmap_pessimistic", "gap", "rmap_pessimistic", "rank")}
         )
     text = {"model", "model_note", "division"}
     names = ["model", "model_note", "division", "rank", "cmap", "cmap_lo", "cmap_hi", "cmap_pessimistic", "gap", "rmap"]

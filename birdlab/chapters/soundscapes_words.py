@@ -208,9 +208,7 @@ def instead_title(pairs: pl.DataFrame, name: str) -> str:
     if rows.is_empty():
         return "No species was named in the place of another."
     r = rows.row(0, named=True)
-    return (
-        f"{m(name)} says {r['said']} where {r['class_id']} is heard, in {count(r['n_instead'], 'segment', 'segments')} ({pct(r['share'])})."
-    )
+    return f"{m(name)} says {r['said']} where {r['class_id']} is heard, in {count(r['n_instead'], 'segment', 'segments')} ({pct(r['share'])})."
 
 
 def instead_alt(pairs: pl.DataFrame, name: str) -> str:

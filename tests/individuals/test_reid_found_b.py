@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
+from birdlab.check.recipe import check_recipe
 from birdlab.errors import DataError
 from birdlab.individuals.command_reid import printed, score
 from birdlab.recipe import load_recipe
