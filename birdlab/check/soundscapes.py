@@ -77,7 +77,7 @@ def _truth(section: Soundscapes, base: Path, root: Path) -> list[Found]:
 def _run(
     one: SoundRun, section: Soundscapes, truth: Truth, recordings: pl.DataFrame | None, find: Callable[[str], Path]
 ) -> Iterable[Found]:
-    from birdlab.readers.foreign_run import layout_of, read_foreign
+    from birdlab.readers.foreign_run import MAP_NOT_USED, layout_of, read_foreign
     from birdlab.readers.runfile import read_run
 
     path = find(one.file or "")
@@ -88,7 +88,8 @@ def _run(
             _told(n) for n in read_foreign(path, layout, truth=truth, recordings=recordings, label_map=labels).notices
         ]
     options = {"lenient": section.lenient, "max_classes": section.max_classes}
-    return _warned(read_run(path, truth, name=one.name, **options), str(path))
+    told = [note("label_map_not_used", MAP_NOT_USED, str(path))] if one.label_map else []
+    return [*told, *_warned(read_run(path, truth, name=one.name, **options), str(path))]
 
 
 def _warned(coded: object, file: str) -> list[Found]:

@@ -16,6 +16,8 @@ from birdlab.soundscapes.coded import NAMED_S, SEGMENT_S, Truth
 Layout = Literal["run", "wide", "birdnet"]
 #: Bytes of the first line that are looked at: a wide header of thousands of classes fits.
 _HEAD = 1 << 20
+#: Said of a label map beside a file in the official layout.
+MAP_NOT_USED = "the label map is not used: a run file names classes by their ids"
 
 
 def layout_of(path: Path) -> Layout:

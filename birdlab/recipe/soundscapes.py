@@ -9,6 +9,9 @@ from pydantic import Field, model_validator
 from birdlab.recipe.individuals import Name, Path_
 from birdlab.recipe.sections import Probability, Strict
 
+#: Keys of a run that say how its classifier is run.
+_OF_WEIGHTS = frozenset({"labels", "window_s", "sample_rate", "sha256"})
+
 
 class SoundRun(Strict):
     """One run: a file of predictions, or a classifier that makes one."""
@@ -30,6 +33,9 @@ class SoundRun(Strict):
     def _one(self) -> SoundRun:
         if (self.file is None) == (self.weights is None):
             raise ValueError("both or neither of file and weights; expected one of them")
+        extra = sorted(_OF_WEIGHTS & self.model_fields_set) if self.file else []
+        if extra:
+            raise ValueError(f"{', '.join(extra)} beside file; expected them with weights alone")
         return self
 
 
@@ -46,7 +52,7 @@ class Soundscapes(Strict):
     target_precision: Probability = 0.9  #: of the threshold per species
     cluster: Literal["recording", "day"] = "recording"  #: what is resampled for intervals
     n_resamples: Annotated[int, Field(ge=100, le=100_000)] = 1000
-    collar_s: Annotated[float, Field(ge=0)] = 5.0  #: event F1: how far on- and offsets may lie apart, s
+    collar_s: Annotated[float, Field(ge=0, le=3600)] = 5.0  #: event F1: how far on- and offsets may lie apart, s
     published: list[Literal["birdclef2019"]] = Field(default_factory=list)
 
     @model_validator(mode="after")

@@ -19,6 +19,9 @@ from birdlab.soundscapes.truth import code_truth
 MEASURES = tuple(f"{name}{rule}" for name in ("cmap", "rmap") for rule in ("", "_pessimistic", "_step", "_expected"))
 _COUNTS = ("n_rel", "n_listed", "n_hit")
 _PRINTED = 12
+#: What is found where a run is in another layout, and what to do.
+LAYOUTS = {"wide": "a wide submission", "birdnet": "a table of BirdNET"}
+IN_A_RECIPE = "name it in a recipe, under soundscapes, runs: birdlab run reads it"
 
 
 def score_command(args: argparse.Namespace) -> int:
@@ -44,6 +47,7 @@ def score_command(args: argparse.Namespace) -> int:
 def score(args: argparse.Namespace) -> dict[str, Any]:
     """Everything that ``--json`` prints, as plain JSON types: runs, warnings, reasons; see :func:`score_command`."""
     from birdlab.detection.command import model_names
+    from birdlab.readers.foreign_run import layout_of
     from birdlab.readers.runfile import read_run
 
     if args.max_classes is not None and args.max_classes < 1:
@@ -54,6 +58,8 @@ def score(args: argparse.Namespace) -> dict[str, Any]:
     problems: list[Problem] = []
     for path, name in zip(args.runs, model_names(args.runs), strict=True):
         try:
+            if (layout := layout_of(path)) != "run" and path.is_file():
+                raise DataError(Problem("layout", LAYOUTS[layout], "a run file", IN_A_RECIPE, file=str(path)))
             coded = read_run(path, truth, name=name, lenient=args.lenient, max_classes=args.max_classes)
             runs.append(_entry(run_scores(truth, coded)))
         except DataError as error:

@@ -11,7 +11,7 @@ import polars as pl
 from birdlab.errors import BirdlabError, DataError, Problem
 from birdlab.metrics import metric_frame, metric_row
 from birdlab.readers.files import Notice, notice_table
-from birdlab.readers.foreign_run import layout_of, read_foreign
+from birdlab.readers.foreign_run import MAP_NOT_USED, layout_of, read_foreign
 from birdlab.readers.run_write import write_run
 from birdlab.readers.runfile import read_run
 from birdlab.recipe.soundscapes import SoundRun, Soundscapes
@@ -150,6 +150,8 @@ def read_one(run: Run, spec: SoundRun, truth: Truth, section: Soundscapes) -> tu
             notices += found.notices
             path = run.dir / "soundscape_runs" / f"{spec.name}.txt"
             write_run(found.table, path)
+        elif spec.label_map:
+            notices.append(Notice("label_map_not_used", f"{spec.name}: {MAP_NOT_USED}", 1))
     coded = read_run(path, truth, name=spec.name, lenient=section.lenient, max_classes=section.max_classes)
     return coded, [*notices, *_remarks(spec.name, coded.warnings)]
 

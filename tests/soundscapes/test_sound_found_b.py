@@ -14,10 +14,12 @@ from birdlab.chapters import soundscapes_words as say
 from birdlab.chapters.summary_sound import sound_title
 from birdlab.check.note import Note
 from birdlab.check.soundscapes import check_soundscapes
+from birdlab.cli import main
 from birdlab.errors import DataError
 from birdlab.readers.soundscape_recordings import read_recordings
 from birdlab.readers.soundscape_truth import read_annotations
 from birdlab.recipe import load_recipe
+from birdlab.recipe.soundscapes import SoundRun
 from birdlab.study import Run
 
 RECORDINGS = "media_id,duration_s\nr1,20\nr2,20\nr3,20\n"
@@ -156,3 +158,29 @@ def test_runs_that_are_level_lead_together_and_runs_without_a_hit_do_not_lead(tm
     assert say.answer(board, scores, counts)[1].startswith("No run lists a species where it is heard")
     assert "leads" not in say.board_title(board, scores, none.table("soundscape_pairs"))
     assert "No run lists" in sound_title(none.table("metrics_soundscapes"), ["first", "second"])
+
+
+def test_a_table_in_another_layout_is_named_and_sent_to_a_recipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _study(tmp_path, good="row_id,a,b\nr1_5,.9,0\n", bird="Start (s),End (s),Scientific name,Common name,Confidence\n")
+    args = [str(tmp_path / name) for name in ("gt.csv", "good.txt", "bird.txt")]
+    assert main(["score", "soundscapes", *args, "--classes", str(tmp_path / "classes.txt")]) == 3
+    said = capsys.readouterr().err
+    assert re.search(r"good\.txt: found a wide submission; expected a run file\. Name it in a recipe", said)
+    assert re.search(r"bird\.txt: found a table of BirdNET", said)
+
+
+@pytest.mark.parametrize("key", [{"labels": "l.txt"}, {"sha256": "0"}, {"window_s": 3}, {"sample_rate": 32_000}])
+def test_keys_of_a_classifier_beside_a_file_are_refused(key: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(key))} beside file"):
+        SoundRun.model_validate({"name": "r", "file": "run.txt", **key})
+
+
+def test_a_label_map_beside_a_run_file_is_remarked(tmp_path: Path) -> None:
+    run = _study(tmp_path, good=HITS)
+    recipe = tmp_path / "small.yaml"
+    recipe.write_text(recipe.read_text().replace("file: good.txt", "file: good.txt\n    label_map: none.csv"))
+    run = Run(load_recipe(recipe), recipe, tmp_path / "run", "08_soundscapes")
+    assert "label_map_not_used" in run.table("soundscape_run_notices")["code"].to_list()
+    assert "label_map_not_used" in [p.code for _, p in check_soundscapes(run.recipe, tmp_path, tmp_path)]
