@@ -84,9 +84,8 @@ def _run(
     layout = layout_of(path)
     if layout != "run":
         labels = find(one.label_map) if one.label_map else None
-        return [
-            _told(n) for n in read_foreign(path, layout, truth=truth, recordings=recordings, label_map=labels).notices
-        ]
+        more = {"label_map": labels, "max_classes": section.max_classes}
+        return [_told(n) for n in read_foreign(path, layout, truth=truth, recordings=recordings, **more).notices]
     options = {"lenient": section.lenient, "max_classes": section.max_classes}
     told = [note("label_map_not_used", MAP_NOT_USED, str(path))] if one.label_map else []
     return [*told, *_warned(read_run(path, truth, name=one.name, **options), str(path))]

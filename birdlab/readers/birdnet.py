@@ -15,6 +15,7 @@ from birdlab.readers import raven
 from birdlab.readers.files import Notice, at_most, natural_key, walk
 from birdlab.readers.soundscape_tables import Sheet, media_names, own_recording, read_sheet, seconds, some
 from birdlab.soundscapes.coded import SEGMENT_S
+from birdlab.soundscapes.truth import LATEST_S
 
 #: Columns of predictions.
 PREDICTIONS = {"media_id": pl.String, "start_s": pl.Int32, "class_id": pl.String, "probability": pl.Float64}
@@ -192,10 +193,11 @@ def _detections(path: Path, notices: list[Notice], folders: dict[str, Path]) -> 
         expected = "BirdNET's columns: Start (s), End (s), Scientific name or Common name, Confidence"
         raise DataError(sheet.missing("species" if not any(named) else "times or Confidence", expected))
     a, b = seconds(sheet.text(start)), seconds(sheet.text(end))
-    scores = seconds(sheet.text(value))
-    expected = "seconds"
-    problems = sheet.problems(a.is_null() | (a < 0), start, "bad_time", expected)
-    problems += sheet.problems(b.is_null() | (b <= a), end, "bad_time", "seconds, after the start")
+    scores = sheet.text(value).cast(pl.Float64, strict=False)
+    expected = f"seconds, at most {LATEST_S:.0f}"
+    problems = sheet.problems(a.is_null() | (a < 0) | (a > LATEST_S), start, "bad_time", expected)
+    late = b.is_null() | (b <= a) | (b > LATEST_S)
+    problems += sheet.problems(late, end, "bad_time", f"seconds, after the start, at most {LATEST_S:.0f}")
     problems += sheet.problems(
         scores.is_null() | (scores < 0) | (scores > 1),
         value,

@@ -39,9 +39,9 @@ def read_classes(path: Path) -> tuple[tuple[str, ...], list[Notice]]:
     except (OSError, ValueError) as error:
         why = "no such file" if not path.exists() else "a folder" if path.is_dir() else type(error).__name__
         raise DataError(Problem("unreadable", why, "a list of classes", "check the path", file=shown)) from error
-    text, _ = decode(raw, shown)
+    text, encoding = decode(raw, shown)
     cells, n_blank = _first_cells(text, shown)
-    notices = []
+    notices = [Notice("latin_1", "read as Latin-1: it is not UTF-8", 1, shown)] if encoding == "latin-1" else []
     if cells and is_heading(cells[0]):
         notices.append(Notice("class_list_header", f"the first row, {cells[0]!r}, is a header", 1, shown))
         cells = cells[1:]

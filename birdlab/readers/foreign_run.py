@@ -43,8 +43,9 @@ def layout_of(path: Path) -> Layout:
 
 
 def read_foreign(
-    path: Path, layout: Layout, *, truth: Truth, recordings: pl.DataFrame | None, label_map: Path | None = None
-) -> Predictions:
+    path: Path, layout: Layout, *, truth: Truth, recordings: pl.DataFrame | None, label_map: Path | None = None,
+    max_classes: int | None = None,
+) -> Predictions:  # fmt: skip
     """What a wide submission or BirdNET's tables list, all of which a run file can say.
 
     Args:
@@ -53,9 +54,11 @@ def read_foreign(
         truth: recordings and classes that may be answered.
         recordings: table ``soundscape_recordings``.
         label_map: CSV label,class_id; BirdNET's only.
+        max_classes: most classes per segment; None: any number.
 
     Raises:
-        DataError: what the readers of the layouts refuse; a recording that is not in the truth; a segment past 24 h.
+        DataError: what the readers of the layouts refuse; a recording that is not in the truth; a segment past 24 h; more
+            classes in a segment than it may have.
     """
     if layout == "wide":
         found = read_wide_submission(path, classes=truth.classes, recordings=recordings)
@@ -63,6 +66,8 @@ def read_foreign(
         labels = read_label_map(label_map) if label_map else None
         found = read_birdnet(path, classes=truth.classes, label_map=labels, recordings=recordings)
     _refuse_outside(found.table, truth, str(path))
+    if max_classes is not None:
+        _refuse_many(found.table, max_classes, str(path))
     return found
 
 
@@ -83,3 +88,13 @@ def _refuse_outside(table: pl.DataFrame, truth: Truth, file: str) -> None:
             problems.append(Problem("past_a_day", late, "segments that end before 24:00:00", "", file))
     if problems:
         raise DataError(at_most(problems))
+
+
+def _refuse_many(table: pl.DataFrame, most: int, file: str) -> None:
+    """Segments that list more classes than they may, as one problem."""
+    each = table.group_by("media_id", "start_s", maintain_order=True).len().filter(pl.col("len") > most)
+    if each.height:
+        media, start, n = each.row(0)
+        found = f"{n:,} classes at {start} s in {media!r}, and {each.height - 1:,} more segments with too many"
+        remedy = "a wide submission lists every class: score it without max_classes"
+        raise DataError(Problem("too_many", found, f"at most {most} classes per segment", remedy, file))

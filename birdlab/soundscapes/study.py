@@ -146,7 +146,8 @@ def read_one(run: Run, spec: SoundRun, truth: Truth, section: Soundscapes) -> tu
         if layout != "run":
             recordings = run.table("soundscape_recordings")
             labels = place(run, spec.label_map) if spec.label_map else None
-            found = read_foreign(path, layout, truth=truth, recordings=recordings, label_map=labels)
+            most = section.max_classes
+            found = read_foreign(path, layout, truth=truth, recordings=recordings, label_map=labels, max_classes=most)
             notices += found.notices
             path = run.dir / "soundscape_runs" / f"{spec.name}.txt"
             write_run(found.table, path)

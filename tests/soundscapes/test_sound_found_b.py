@@ -16,6 +16,8 @@ from birdlab.check.note import Note
 from birdlab.check.soundscapes import check_soundscapes
 from birdlab.cli import main
 from birdlab.errors import DataError
+from birdlab.readers.birdnet import read_birdnet
+from birdlab.readers.class_list import read_classes
 from birdlab.readers.soundscape_recordings import read_recordings
 from birdlab.readers.soundscape_truth import read_annotations
 from birdlab.recipe import load_recipe
@@ -184,3 +186,35 @@ def test_a_label_map_beside_a_run_file_is_remarked(tmp_path: Path) -> None:
     run = Run(load_recipe(recipe), recipe, tmp_path / "run", "08_soundscapes")
     assert "label_map_not_used" in run.table("soundscape_run_notices")["code"].to_list()
     assert "label_map_not_used" in [p.code for _, p in check_soundscapes(run.recipe, tmp_path, tmp_path)]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("1e300,1e301,Aus bus,a,0.9", r"Start \(s\): found '1e300'"),
+        ("0,1e9,Aus bus,a,0.9", r"End \(s\): found '1e9'"),
+        ("0,3,Aus bus,a,00:00:01", "Confidence: found '00:00:01'"),
+        ("0,3,Aus bus,a,NaN", "Confidence: found 'NaN'"),
+    ],
+)
+def test_numbers_of_birdnet_that_are_none_are_told_with_their_line(tmp_path: Path, row: str, says: str) -> None:
+    path = tmp_path / "r1.BirdNET.results.csv"
+    path.write_text(f"Start (s),End (s),Scientific name,Common name,Confidence\n{row}\n")
+    with pytest.raises(DataError, match=rf"results\.csv, line 2, {says}"):
+        read_birdnet(path, classes=("a",))
+
+
+def test_too_many_classes_of_a_wide_submission_are_told_under_its_name(tmp_path: Path) -> None:
+    run = _study(tmp_path, wide="row_id,a,b,c\nr1_5,.9,.1,.2\nr1_10,.9,.1,.2\n")
+    recipe = tmp_path / "small.yaml"
+    recipe.write_text(recipe.read_text().replace("  n_resamples", "  max_classes: 2\n  n_resamples"))
+    told = _problems(Run(load_recipe(recipe), recipe, run.dir, "08_soundscapes"))
+    assert re.search(r"wide\.txt: found 3 classes at 0 s in 'r1', and 1 more segments.*at most 2", told[0])
+
+
+def test_a_class_list_in_latin_1_is_remarked(tmp_path: Path) -> None:
+    path = tmp_path / "classes.txt"
+    path.write_bytes(b"a\n\xe9\n")
+    names, notices = read_classes(path)
+    assert names == ("a", "é")
+    assert [n.code for n in notices] == ["latin_1"]
