@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,7 +67,8 @@ def embed_clips(run: Run, spec: ReidMethod) -> pl.DataFrame:
     weights = find_embedder(spec, run.base, run.data_root)
     wanted = run.table("reid_roles").filter(pl.col("role").cast(pl.String) != "train").select("clip_id").unique()
     images = run.table("reid_images").join(wanted, on="clip_id", how="semi", maintain_order="left")
-    folder = locate(section.images or str(Path(section.clips).parent), run.base, run.data_root)
+    clips_file = locate(section.clips, run.base, run.data_root)
+    folder = locate(section.images, run.base, run.data_root) if section.images else clips_file.parent
     items = images.select(pl.format("{}\n{}", "clip_id", "frame_index").alias("item_id"), "image")
     found = images_of(items, folder, folder)
     clips = images["clip_id"].to_list()

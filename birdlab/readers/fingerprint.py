@@ -117,8 +117,14 @@ def _reid_files(run: Run) -> Iterator[str]:
         names += [section.rings.roster, section.rings.training, section.rings.instances, section.rings.segmenter]
     looks = any(method.weights for method in section.methods) or section.rings is not None
     if looks and run.recipe.data.generator is None:
-        names.append(section.images or str(Path(section.clips).parent))
-        names.append(section.rings.training_images if section.rings else None)
+        clips = locate(section.clips, run.base, run.data_root)
+        yield from _pictures_of(
+            locate(section.images, run.base, run.data_root) if section.images else clips.parent, run
+        )
+    if section.rings and run.recipe.data.generator is None:
+        taught = locate(section.rings.training, run.base, run.data_root)
+        given = section.rings.training_images
+        yield from _pictures_of(locate(given, run.base, run.data_root) if given else taught.parent, run)
     for name in names:
         if name and name.startswith("birdlab:"):
             import birdlab.demo
@@ -200,6 +206,17 @@ def _files_of(path: Path) -> Iterator[str]:
     for folder, below, files in os.walk(path):
         below.sort()
         yield from (f"{folder}/{name}" for name in sorted(files) if not name.startswith("."))
+
+
+def _pictures_of(path: Path, run: Run) -> Iterator[str]:
+    """Pictures below a folder. What a run writes is no input: it may lie beside the clips, and changes while it runs."""
+    from birdlab.readers.images import SUFFIXES
+
+    here, out = os.path.realpath(path), os.path.realpath(run.dir)
+    own = f"{path}{out[len(here) :]}/" if out.startswith(f"{here}/") else None
+    for name in _files_of(path):
+        if os.path.splitext(name)[1].lower() in SUFFIXES and not (own and name.startswith(own)):  # noqa: PTH122 (fast)
+            yield name
 
 
 def relative_key(path: str, base: Path) -> str:

@@ -176,6 +176,30 @@ def test_clips_of_one_video_are_not_told_to_make_the_protocols(tmp_path: Path) -
         _run(folder, methods=[NETWORK], build={}).table("reid_roles")
 
 
+def test_images_lie_beside_the_clips_wherever_the_recipe_lies(tmp_path: Path) -> None:
+    import torch
+
+    (tmp_path / "data").mkdir()
+    folder = _study(tmp_path / "data")
+    net = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten())
+    torch.jit.trace(net, torch.zeros(1, 3, 32, 32)).save(str(folder / "net.torchscript"))
+    method = {"name": "net", "weights": "net.torchscript", "library": "torchscript", "imgsz": 32}
+    path = _recipe(tmp_path, methods=[method | {"mean": [0.5] * 3, "std": [0.5] * 3}])
+    path.write_text(path.read_text().replace("root: .", "root: data"))
+    run = Run(load_recipe(path), path, tmp_path / "run", "05_reidentification")
+    assert run.table("reid_embeddings")["embedding"].null_count() == 0
+
+
+def test_what_a_run_writes_is_no_input_and_pictures_are(tmp_path: Path) -> None:
+    folder = _study(tmp_path)
+    before = _run(folder, rings=RINGS).inputs_of("reid")
+    (folder / "run" / "figures").mkdir(parents=True)
+    cv2.imwrite(str(folder / "run" / "figures" / "one.png"), np.zeros((8, 8, 3), np.uint8))
+    assert _run(folder, rings=RINGS).inputs_of("reid") == before
+    (folder / "images" / "ann0.png").write_bytes((folder / "images" / "bob0.png").read_bytes() + b" ")
+    assert _run(folder, rings=RINGS).inputs_of("reid") != before
+
+
 # --- birdlab score reid -----------------------------------------------------------------------------------------------
 
 RANKING = "query_id,gallery,individual_id,rank\n1,territory,a,1\n1,territory,b,2\n"
