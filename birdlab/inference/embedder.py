@@ -168,6 +168,8 @@ def read_tensors(path: Path) -> dict[str, Any]:
                 found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         told = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        if "weights_only" in str(error):  # torch would have the reader run whatever the file holds
+            told = "a pickle of more than tensors, which can run code"
         remedy = "save the network's state_dict alone, or as .safetensors"
         raise DataError(
             Problem("unsafe_weights", told, "a file of tensors and nothing else", remedy, file=str(path), key="weights")

@@ -103,13 +103,16 @@ def read_clips(path: Path, *, images: Path | None = None) -> ReidData:
 
 def _read(path: Path) -> pl.DataFrame:
     """Columns of either layout under one set of names, with their lines; needed cells are filled."""
-    types = {name: pl.Int64 if name.lower() in _WHOLE else pl.String for name in (*_CHIRP, *_PLAIN)}
+    # Columns are found in any case: each is asked for once, so that what is wrong with it is told once.
+    chirp = [name for name in _CHIRP if name.lower() not in _PLAIN]
+    types = {name: pl.Int64 if name.lower() in _WHOLE else pl.String for name in (*chirp, *_PLAIN)}
     frame = read_columns(path, {}, optional=types)
     plain = "clip_id" in frame.columns
     names = {n: n for n in _PLAIN if n in frame.columns}
     if not plain:
         extra = {"frame_index": "frame_index", "start_frame": "start_frame"}
-        names = {old: new for old, new in {**_CHIRP, **extra}.items() if old in frame.columns}
+        spelt = {name if name.lower() not in _PLAIN else name.lower(): new for name, new in _CHIRP.items()}
+        names = {old: new for old, new in {**spelt, **extra}.items() if old in frame.columns}
     elif "disjointed" in names:
         names = {old: new for old, new in names.items() if old != "disjoint"} | {"disjointed": "disjoint"}
     wanted = _NEEDED if plain else tuple(old for old, new in _CHIRP.items() if new in _NEEDED)

@@ -14,6 +14,8 @@ import yaml
 from birdlab.check.recipe import check_recipe
 from birdlab.errors import DataError
 from birdlab.individuals.command_reid import printed, score
+from birdlab.inference.embedder import read_tensors
+from birdlab.readers.reid_clips import read_clips
 from birdlab.recipe import load_recipe
 from birdlab.study import Run
 
@@ -231,3 +233,19 @@ def test_a_name_cannot_break_the_table_or_speak_to_the_terminal(tmp_path: Path) 
     ranking = 'query_id,gallery,individual_id,rank,model\n1,territory,a,1,"two\nlines \x1b[31mred"\n'
     text = printed(_score(tmp_path, "query_id,individual_id,split\n1,a,closed\n", ranking))
     assert "\x1b" not in text and "two lines" in text and len(text.splitlines()) == 3
+
+
+def test_a_wrong_year_is_told_once_a_line(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("Video,Tracklet,id,Year\nv,t,ann,MMXX\n")
+    with pytest.raises(DataError) as error:
+        read_clips(tmp_path / "a.csv")
+    assert [(p.line, p.key) for p in error.value.problems] == [(2, "year")]
+
+
+def test_weights_with_code_in_them_are_not_said_to_be_read_by_running_it(tmp_path: Path) -> None:
+    import torch
+
+    torch.save({"net": torch.nn.ReLU()}, tmp_path / "net.pt")
+    with pytest.raises(DataError, match="a pickle of more than tensors") as error:
+        read_tensors(tmp_path / "net.pt")
+    assert "weights_only" not in str(error.value)
