@@ -54,4 +54,4 @@ def test_rendered_again_it_is_the_same(demo_run: Path) -> None:
     page = demo_run / "report.html"
     before = page.read_bytes()
     assert render_run(demo_run).read_bytes() == before
-    assert b"http://" not in before.replace(b"http://www.w3.org/", b"") and len(before) < 6_000_000
+    assert b"http://" not in before.replace(b"http://www.w3.org/", b"") and len(before) < 8_000_000
