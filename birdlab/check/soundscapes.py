@@ -52,7 +52,7 @@ def _truth(section: Soundscapes, base: Path, root: Path) -> list[Found]:
 
     def annotations() -> tuple[Any, Iterable[Notice]]:
         paths = [locate(path, base, root) for path in section.truth]
-        found = read_annotations(paths, recordings=held.get("recordings"))
+        found = read_annotations(paths, recordings=held.get("recordings"), classes=held.get("classes"))
         return found.annotations, found.notices
 
     for name, given, read in (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,7 +17,7 @@ from birdlab.readers.runfile_rows import DAY, RunRows, coded_of
 from birdlab.soundscapes.coded import SEGMENT_S, Coded, Truth
 
 #: Rows taken at once.
-ROWS = 1 << 18
+ROWS = 1 << 16
 #: Columns and the names under which they may come, in any case.
 NAMES = {
     "media_id": ("media_id", "mediaid"),
@@ -41,11 +43,9 @@ def read_parquet_run(path: Path, truth: Truth, *, name: str, max_classes: int | 
     lookup, found = Lookup(truth), Found()
     rows = RunRows(truth, n_rows, max_classes)
     plain = [pl.col(c).alias(f) for f, c in columns.items()]
-    # A column of a dictionary is looked up as text, too: its categories may be any.
-    coded = scan.select(*(_coded(f, pl.col(c), schema[c], lookup) for f, c in columns.items()))
     at = 1
     try:
-        for batch in coded.collect_batches(chunk_size=ROWS, maintain_order=True):
+        for batch in _batches(path, scan, schema, columns, lookup):
             _take(batch, at, rows, found)
             at += batch.height
         sorted_rows, again, many = rows.finish()
@@ -58,6 +58,68 @@ def read_parquet_run(path: Path, truth: Truth, *, name: str, max_classes: int | 
         raise _damaged(path, error) from error
     found.refuse(str(path))
     return coded_of(rows, sorted_rows, name, ())
+
+
+def _batches(
+    path: Path, scan: pl.LazyFrame, schema: pl.Schema, columns: dict[str, str], lookup: Lookup
+) -> Iterator[pl.DataFrame]:
+    """Blocks of rows as numbers, see :func:`_coded`.
+
+    Names repeat, and parquet keeps each once per group of rows: where both columns of names are text, only these few are
+    looked up (by pyarrow, which hands them out), and the rows of text are never made.
+    """
+    texts = [c for f, c in columns.items() if f in ("media_id", "class_id") and schema[c] == pl.String]
+    if len(texts) < 2:
+        # A column of a dictionary is looked up as text, too: its categories may be any.
+        coded = scan.select(*(_coded(f, pl.col(c), schema[c], lookup) for f, c in columns.items()))
+        yield from coded.collect_batches(chunk_size=ROWS, maintain_order=True)
+        return
+    kept: dict[str, tuple[Any, pl.Series]] = {}
+    for block in _blocks(path, texts, list(columns.values())):
+        parts = {}
+        for field, name in columns.items():
+            column = block.column(name)
+            if name not in texts:
+                parts[field] = _number(field, pl.Series(field, pl.from_arrow(column)), lookup)
+                continue
+            if field not in kept or not column.dictionary.equals(kept[field][0]):
+                words = pl.Series(field, pl.from_arrow(column.dictionary), dtype=pl.String)
+                codes = words.to_frame().select(_coded(field, pl.col(field), pl.String, lookup)).to_series()
+                kept[field] = column.dictionary, codes
+            parts[field] = _looked_up(field, kept[field][1], pl.Series(pl.from_arrow(column.indices)))
+        yield pl.DataFrame(parts)
+
+
+def _blocks(path: Path, texts: list[str], columns: list[str]) -> Iterator[Any]:
+    """Record batches of pyarrow, the columns of text as dictionaries."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, read_dictionary=texts, memory_map=True) as file:
+            yield from file.iter_batches(ROWS, columns=columns, use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(path, error) from error
+
+
+def _number(field: str, part: pl.Series, lookup: Lookup) -> pl.Series:
+    """A column of numbers, or of time codes, as :func:`_coded` has it; whole seconds on the grid by the short way."""
+    if field == "probability":
+        return part.cast(pl.Float64)
+    if part.dtype == pl.Int32 and len(part) and not part.null_count():
+        k = part.to_numpy()
+        if k.min() >= 0 and k.max() <= SEGMENT_S * (DAY - 2):
+            whole = k // SEGMENT_S
+            if np.array_equal(whole * SEGMENT_S, k):
+                return pl.Series(field, whole)
+    return part.to_frame().select(_coded(field, pl.col(field), part.dtype, lookup)).to_series()
+
+
+def _looked_up(field: str, codes: pl.Series, rows: pl.Series) -> pl.Series:
+    """Code of each row from those of the distinct names; null where there is none."""
+    if codes.null_count() or rows.null_count() or not len(codes):
+        return codes.gather(rows).alias(field)
+    return pl.Series(field, codes.to_numpy()[rows.to_numpy()])
 
 
 def _damaged(path: Path, error: Exception) -> DataError:

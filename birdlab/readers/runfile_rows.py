@@ -81,8 +81,10 @@ class RunRows:
             The lines of those rows whose segment and class were there before (they are not taken). Of rows that are listed,
             not put into the matrix, this is known at the end (:meth:`finish`).
         """
-        inside = k < self.lengths[media]
-        seg = self.offsets[media] + k
+        # Rows of one recording, as most blocks have them, need no look-up of its place.
+        where = media[0] if len(media) and media[0] == media[-1] and (media == media[0]).all() else media
+        inside = k < self.lengths[where]
+        seg = self.offsets[where] + k
         if not inside.all():
             seg = seg.astype(np.int64)
             seg[~inside] = self._number(media[~inside].astype(np.int64) * DAY + k[~inside])

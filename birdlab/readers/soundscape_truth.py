@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import polars as pl
 
 from birdlab.errors import DataError, Problem
 from birdlab.readers import raven
+from birdlab.readers.birdnet import SpeciesCodes, is_birdnet
 from birdlab.readers.files import Notice, at_most, natural_key, walk
 from birdlab.readers.soundscape_json import media_of, read_objects, spans_of
 from birdlab.readers.soundscape_tables import (
@@ -28,6 +29,7 @@ from birdlab.readers.soundscape_tables import (
     some,
     span_seconds,
 )
+from birdlab.readers.wide_submission import is_wide
 from birdlab.schemas.soundscapes import TABLES
 from birdlab.soundscapes.coded import NAMED_S, SEGMENT_S
 
@@ -85,16 +87,20 @@ class _Gathered:
     without: list[str] = field(default_factory=list)
     folders: dict[str, Path] = field(default_factory=dict)
     n_json: int = 0
+    codes: SpeciesCodes | None = None
 
 
-def read_annotations(paths: Path | Iterable[Path], *, recordings: pl.DataFrame | None = None) -> Annotated:
+def read_annotations(
+    paths: Path | Iterable[Path], *, recordings: pl.DataFrame | None = None, classes: Sequence[str] | None = None
+) -> Annotated:
     """Annotations of recordings from files, or folders of files, of any of these layouts.
 
     The official ``MediaId;ClassId;TC1-TC2;Country`` with a header or none; BirdCLEF metadata in JSON with ``ClassIds``; Raven
     selection tables, one per recording (its name is the file's) or with a column of files, with a header or (eight columns) none;
     tables with a file, start, end or length, and a species; ``fid,start_time_s,end_time_s,ebird_codes`` with several codes
     split at blanks and commas; tables of segments media_id, start_s, class_id; ``row_id,…,birds``, whose row_id ends in
-    ``_<end of the segment>``. Text or parquet.
+    ``_<end of the segment>``; ``row_id`` and one column of 0 and 1 per class; BirdNET's tables, whose every row then counts,
+    whatever its confidence. Text or parquet.
 
     Kept, and counted aloud: spans that are reversed, of length zero or past the end of their recording; repeated annotations.
     A start before 0 is set to 0. Left out and counted: spans before 0, codes that name no species (``????``, nocall, an
@@ -103,12 +109,14 @@ def read_annotations(paths: Path | Iterable[Path], *, recordings: pl.DataFrame |
     Args:
         paths: a file, a folder (searched with all below it), or several.
         recordings: table ``soundscape_recordings``; names of files become its media_id, and ends are compared with its lengths.
+        classes: class list: in tables with common or scientific names, species become its codes where a name stands for one,
+            see :func:`birdlab.readers.birdnet.read_birdnet`; the others keep the name that they have.
 
     Raises:
         DataError: a file that is none of these; times that are none; an ambiguous recording. All problems of a file, with lines.
     """
     recordings = recordings if recordings is None or recordings.height else None
-    got = _Gathered()
+    got = _Gathered(codes=None if classes is None else SpeciesCodes(classes, {}))
     problems: list[Problem] = []
     for path, shown in _files([paths] if isinstance(paths, (str, os.PathLike)) else list(paths)):
         try:
@@ -184,6 +192,11 @@ def _table(path: Path, shown: str, got: _Gathered) -> None:
         remedy = "give the annotations first, then the runs"
         raise DataError(Problem("a_run", "a run file", "annotations", remedy, file=shown, line=sheet.header_line))
     media = sheet.column("media")
+    if is_wide(sheet.heads) and media is None and sheet.column("class") is None:
+        rows = _of_columns(sheet, got)
+        if rows.height:
+            got.frames.append(rows)
+        return
     if media is None and sheet.column("row_id") is not None:
         name = sheet.text(sheet.column("row_id")).str.replace(r"_\d+$", "")
     elif media is None and (raven.is_raven(sheet) or sheet.column("start")):
@@ -200,6 +213,39 @@ def _table(path: Path, shown: str, got: _Gathered) -> None:
     rows = _rows(sheet, name, got)
     if rows.height:
         got.frames.append(rows)
+
+
+def _of_columns(sheet: Sheet, got: _Gathered) -> pl.DataFrame:
+    """Rows of a table with one column of 0 and 1 per class: the classes that are 1."""
+    start, end, problems = _spans(sheet)
+    row_id = sheet.column("row_id")
+    ids = sheet.text(row_id)
+    twice = ids.is_duplicated() & ~ids.is_first_distinct()
+    problems += sheet.problems(twice, row_id, "row_id_twice", "every segment once")
+    yes, no = ["1", "1.0", "true"], ["0", "0.0", "false"]
+    parts = []
+    names = ids.str.replace(r"_\d+$", "")
+    own = {"name": names, "start_s": start, "end_s": end, "row": sheet.frame["line"]}
+    for i, head in enumerate(sheet.heads):
+        if str(i) == row_id:
+            continue
+        cells = sheet.text(str(i)).str.to_lowercase()
+        other = (~cells.is_in(yes + no)).fill_null(True)
+        if other.any():
+            n = f", and {int(other.sum()) - 1:,} more" if other.sum() > 1 else ""
+            at = int(other.arg_true()[0])
+            found = f"{cells[at]!r:.80}{n}" if cells[at] else f"nothing{n}"
+            remedy = "probabilities are a run: name the file under runs"
+            line = int(sheet.frame["line"][at])
+            problems.append(Problem("no_yes_or_no", found, "0 or 1", remedy, sheet.file, line, key=head))
+        parts.append(pl.DataFrame(own).filter(cells.is_in(yes)).with_columns(class_id=pl.lit(head)))
+    if problems:
+        raise DataError(at_most(problems))
+    got.names += names.unique(maintain_order=True).to_list()
+    rows = pl.concat(parts).sort("row", maintain_order=True).with_columns(source=pl.lit(sheet.file))
+    return rows.select(
+        pl.col(c).cast(t) if c in rows.columns else pl.lit(None, dtype=t).alias(c) for c, t in _RAW.items()
+    )
 
 
 def _no_columns(sheet: Sheet, expected: str, role: str) -> Problem:
@@ -229,6 +275,11 @@ def _rows(sheet: Sheet, name: pl.Series, got: _Gathered, *, where: str = "") -> 
     codes = sheet.text(what)
     # Codes of eBird hold no blanks; several of them stand in one cell.
     several = key_of(sheet.head_of(what)) in ("ebirdcodes", "ebirdcode", "speciesebirdcode", "birds")
+    if not several:
+        codes = _coded(sheet, codes, got)
+    if is_birdnet(sheet.heads):
+        told = "detections of BirdNET taken as annotations, whatever their confidence"
+        got.notices.append(Notice("detections_as_truth", told, sheet.frame.height, sheet.file))
     lists = codes.str.replace_all(r"[\s,]+", " ").str.split(" ") if several else codes.str.split("\0")
     return pl.DataFrame(
         {
@@ -245,6 +296,22 @@ def _rows(sheet: Sheet, name: pl.Series, got: _Gathered, *, where: str = "") -> 
         },
         schema={**_RAW, "class_id": pl.List(pl.String)},
     ).explode("class_id")
+
+
+def _coded(sheet: Sheet, given: pl.Series, got: _Gathered) -> pl.Series:
+    """Names of species as codes of the class list, where they stand for one."""
+    names = [sheet.named(key) for key in ("scientificname", "commonname")]
+    if got.codes is None or not any(names):
+        return given
+    keys = ["scientific", "common", "given"]
+    rows = pl.DataFrame(dict(zip(keys, [*map(sheet.text, names), given], strict=True)))
+    species = rows.unique(maintain_order=True).filter(~pl.all_horizontal(pl.all().is_null()))
+    found = [(one, *got.codes.find(*one)) for one in species.iter_rows()]
+    of = {one: code for one, code, how in found if how in ("direct", "by_ebird") and code != one[2]}
+    if of:
+        told = f"species whose names were turned into codes of the class list ({some(one[1] or one[0] for one in of)})"
+        got.notices.append(Notice("names_to_codes", told, len(of), sheet.file))
+    return pl.Series([of.get(one, one[2]) for one in rows.iter_rows()], dtype=pl.String)
 
 
 def _spans(sheet: Sheet) -> tuple[pl.Series, pl.Series, list[Problem]]:

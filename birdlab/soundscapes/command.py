@@ -89,7 +89,8 @@ def _truth(truth: Path, classes: Path | None, recordings: Path | None) -> tuple[
 
     names = tried(read_classes, classes)
     table = tried(read_recordings, recordings)
-    read = tried(lambda path: read_annotations(path, recordings=table[0] if table else None), truth)
+    given = {"recordings": table[0] if table else None, "classes": names[0] if names else None}
+    read = tried(lambda path: read_annotations(path, **given), truth)
     if problems:
         raise DataError(problems)
     coded = code_truth(read.annotations, table[0] if table else None, names[0] if names else None, file=str(truth))

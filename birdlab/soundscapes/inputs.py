@@ -37,12 +37,13 @@ def build(run: Run) -> dict[str, pl.DataFrame]:
     if section.recordings:
         recordings, told = read_recordings(place(run, section.recordings))
         notices += told
-    found = read_annotations([place(run, path) for path in section.truth], recordings=recordings)
+    given, told = read_classes(place(run, section.classes)) if section.classes else (None, [])
+    found = read_annotations([place(run, path) for path in section.truth], recordings=recordings, classes=given)
     notices += found.notices
     if recordings is None:
         named = pl.DataFrame({"media_id": found.media}, schema={"media_id": pl.String})
         recordings = schemas.TABLES["soundscape_recordings"].conform(named)
-    classes, told = classes_of(run, section, found.annotations)
+    classes, told = (given, told) if given is not None else _classes_of(found.annotations)
     notices += told
     tables = audit_tables(recordings, found.annotations, classes=classes)
     return {
@@ -54,10 +55,8 @@ def build(run: Run) -> dict[str, pl.DataFrame]:
     }
 
 
-def classes_of(run: Run, section: Soundscapes, annotations: pl.DataFrame) -> tuple[tuple[str, ...], list[Notice]]:
-    """The class list: that of the recipe, else the annotated classes, which is remarked."""
-    if section.classes:
-        return read_classes(place(run, section.classes))
+def _classes_of(annotations: pl.DataFrame) -> tuple[tuple[str, ...], list[Notice]]:
+    """The annotated classes, which is remarked."""
     names = annotations["class_id"].unique().sort().to_list()
     return tuple(names), [Notice("classes_of_truth", FROM_TRUTH, len(names))]
 

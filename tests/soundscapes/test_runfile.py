@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -283,6 +284,40 @@ def test_parquet_is_read_whatever_its_name(tmp_path, truth):
     for table in (frame, starts, starts.cast({"start_s": pl.Int16}), coded, upper):
         table.write_parquet(tmp_path / "run.txt")
         assert rows_of(read_run(tmp_path / "run.txt", truth, name="r"), truth) == wanted
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_parquet_of_many_groups_each_with_names_of_its_own(tmp_path, dictionary):
+    grid = Grid(("a", "b", "c"), np.array([0, 30, 50, 60]), np.array([True, True, True]))
+    truth = Truth(grid, CLASSES, np.array([3, 40], np.int32), np.array([0, 2], np.int32))
+    rng = np.random.default_rng(8)
+    cells = [("abc"[m], k, c) for m, n in ((2, 10), (0, 33), (1, 20)) for k in range(n) for c in CLASSES]
+    cells = [cells[i] for i in rng.permutation(len(cells))]
+    text = "\n".join(f"{m};{time_code(k)};{c};{rng.random():.10f}" for m, k, c in cells)
+    wanted = rows_of(read(tmp_path, truth, text), truth)
+    assert len(wanted) == len(cells)
+    table = frame_of(text).to_arrow()
+    path = tmp_path / "groups.parquet"
+    pq.write_table(table, path, row_group_size=7, use_dictionary=dictionary)
+    assert rows_of(read_run(path, truth, name="r"), truth) == wanted
+    names = table.column("class_id").to_pylist()
+    names[100] = "nobody"
+    table = table.set_column(table.column_names.index("class_id"), "class_id", [names])
+    pq.write_table(table, path, row_group_size=7, use_dictionary=dictionary)
+    with pytest.raises(DataError) as error:
+        read_run(path, truth, name="r")
+    assert [(p.code, p.record) for p in error.value.problems] == [("class_unknown", "row 101")]
+
+
+def test_parquet_with_a_broken_page_is_told(tmp_path, truth):
+    table = frame_of("\n".join(LINES))
+    table.write_parquet(tmp_path / "r.parquet")
+    whole = bytearray((tmp_path / "r.parquet").read_bytes())
+    whole[4:40] = b"\xff" * 36
+    (tmp_path / "r.parquet").write_bytes(whole)
+    with pytest.raises(DataError, match="a parquet file") as error:
+        read_run(tmp_path / "r.parquet", truth, name="r")
+    assert error.value.problems[0].code == "damaged"
 
 
 @pytest.mark.parametrize(

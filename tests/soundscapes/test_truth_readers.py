@@ -388,3 +388,46 @@ def test_real_ssw_rows_on_the_grid(real_data: Path) -> None:
         one = read.annotations.filter((pl.col("start_s") == row["start_s"]) & (pl.col("media_id") == row["media_id"]))
         sizes[row["start_s"], row["end_s"]] = len(code_truth(one).seg)
     assert sizes == {(47.4, 51.3): 2, (846.0, 846.3): 1, (2445.4, 2445.6): 1, (2442.0, 2470.7): 7}
+
+
+WIDE = "row_id,amecro,blujay,norcar\ncreek_1_5,1,0,0\ncreek_1_10,1,1.0,0\npond_5,0,0,0\n"
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_one_column_per_class(tmp_path: Path, ending: str) -> None:
+    path = written(tmp_path, "wide.csv", WIDE)
+    if ending == "parquet":
+        path = tmp_path / "wide.parquet"
+        pl.read_csv(tmp_path / "wide.csv").write_parquet(path)
+    read = read_annotations(path)
+    assert spans(read) == [("creek_1", "amecro", 0, 5), ("creek_1", "amecro", 5, 10), ("creek_1", "blujay", 5, 10)]
+    assert read.media == ("creek_1", "pond") and told(read) == {"silent_recordings": 1}
+
+
+def test_one_column_per_class_says_where_it_is_no_truth(tmp_path: Path) -> None:
+    text = WIDE.replace("creek_1_10,1,", "creek_1_10,0.7,").replace("pond_5,0,0,0", "pond_7,0,0,\npond_7,0,0,0")
+    with pytest.raises(DataError) as error:
+        read_annotations(written(tmp_path, "wide.csv", text))
+    assert sorted(codes(error)) == [
+        ("bad_row_id", 4),
+        ("bad_row_id", 5),
+        ("no_yes_or_no", 3),
+        ("no_yes_or_no", 4),
+        ("row_id_twice", 5),
+    ]
+    assert "Probabilities are a run" in str(error.value) and "0.7" in str(error.value)
+
+
+def test_detections_of_birdnet_as_annotations(tmp_path: Path) -> None:
+    text = "Start (s),End (s),Scientific name,Common name,Confidence\n"
+    text += "0,3,Corvus brachyrhynchos,American Crow,0.9\n3,6,Cyanocitta cristata,Blue Jay,0.2\n6,9,Nullus nemo,Nobody,0.5\n"
+    path = written(tmp_path, "creek.BirdNET.results.csv", text)
+    named = read_annotations(path)
+    assert spans(named) == [
+        ("creek", "American Crow", 0, 3),
+        ("creek", "Blue Jay", 3, 6),
+        ("creek", "Nobody", 6, 9),
+    ]
+    coded = read_annotations(path, classes=("amecro", "Cyanocitta cristata"))
+    assert [s[1] for s in spans(coded)] == ["amecro", "Cyanocitta cristata", "Nobody"]
+    assert told(coded) == {"detections_as_truth": 3, "names_to_codes": 2}
