@@ -152,7 +152,7 @@ def test_alone_without_tables_of_earlier_notebooks(demo_run, project, tmp_path):
     run.mkdir()
     for folder in ("data", "shards"):
         shutil.copytree(demo_run / folder, run / folder)
-    times = {p.name: p.stat().st_mtime_ns for p in (run / "shards").rglob("*.parquet")}
+    times = {p: p.stat().st_mtime_ns for p in (run / "shards").rglob("*.parquet")}
     command = [
         sys.executable,
         "-m",
@@ -165,7 +165,7 @@ def test_alone_without_tables_of_earlier_notebooks(demo_run, project, tmp_path):
     ]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert {p.name: p.stat().st_mtime_ns for p in (run / "shards").rglob("*.parquet")} == times
+    assert {p: p.stat().st_mtime_ns for p in (run / "shards").rglob("*.parquet")} == times
     key = ["model", "group", "level", "metric", "method"]
     old, new = (
         pl.read_parquet(d / "tables" / "metrics_detection.parquet").filter(~pl.col("metric").str.starts_with("fps"))

@@ -84,6 +84,11 @@ def segment_rings(
     return numbered(frame), notice_table(n for n in notices if n.n)
 
 
+def segmenter_key(weights: str, folder: Path, *, library: str) -> str:
+    """Hash of the segmenter's weights; see :func:`segment_rings` for the arguments and what is raised."""
+    return find_weights(Model(name="rings", weights=weights, adapter=library), folder, folder).sha256
+
+
 def _detector(weights: str, library: str, imgsz: int, conf: float, device: str, places: tuple[Path, Path]) -> Detector:
     folder, cache = places
     settings: dict[str, Any] = {"conf": conf, "iou": OVERLAP, "max_det": MOST, "imgsz": imgsz, "batch": BATCH}

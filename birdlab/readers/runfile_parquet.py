@@ -96,7 +96,7 @@ def _blocks(path: Path, texts: list[str], columns: list[str]) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path, read_dictionary=texts, memory_map=True) as file:
+        with pq.ParquetFile(path, read_dictionary=texts, pre_buffer=False) as file:
             yield from file.iter_batches(ROWS, columns=columns, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise _damaged(path, error) from error

@@ -164,21 +164,24 @@ def _instances(
 
 def _segmented(run: Run, rings: Rings, images: pl.DataFrame, folder: Path, notices: list[pl.DataFrame]) -> pl.DataFrame:
     """Rings that the segmenter finds, in resumable pieces."""
-    from birdlab.inference.ring_segments import segment_rings
+    from birdlab.inference.classifier_items import images_of
+    from birdlab.inference.ring_segments import segment_rings, segmenter_key
 
-    paths = images["image"].unique(maintain_order=True).to_list()
+    items = images.select("image").unique(maintain_order=True).with_columns(item_id="image")
+    # By content: finished pieces are used again wherever the folder lies.
+    pictures = [[one.item_id, one.sha256] for one in images_of(items, folder, folder)]
     weights = rings.segmenter or ""
     if not weights.startswith("birdlab:"):
         weights = str(place(run, weights).absolute())
-    about = rings.model_dump(mode="json", include={"segmenter", "segmenter_library", "imgsz", "conf"})
-    key = digest([about, run.inputs_of("reid"), run.recipe.device])
+    about = rings.model_dump(mode="json", include={"segmenter_library", "imgsz", "conf"})
+    key = digest([about, segmenter_key(weights, folder, library=rings.segmenter_library), run.recipe.device])
     out = run.dir / "shards" / f"rings-{re.sub(r'[^A-Za-z0-9_-]+', '_', Path(weights).stem)}-{key[:12]}"
     schema = pl.Schema({**INSTANCES, "notice": pl.String, "n": pl.Int64})
     clear_leftovers(out, schema)
 
-    def work(piece: list[str]) -> pl.DataFrame:
+    def work(piece: list[list[str]]) -> pl.DataFrame:
         found, told = segment_rings(
-            piece, folder, weights, library=rings.segmenter_library, imgsz=rings.imgsz, conf=rings.conf,
+            [name for name, _ in piece], folder, weights, library=rings.segmenter_library, imgsz=rings.imgsz, conf=rings.conf,
             device=run.recipe.device, cache=run.dir / "cache",
         )  # fmt: skip
         remarks = told.select(
@@ -188,7 +191,7 @@ def _segmented(run: Run, rings: Rings, images: pl.DataFrame, folder: Path, notic
         rows = found.with_columns(notice=pl.lit(None, pl.String), n=pl.lit(None, pl.Int64))
         return pl.concat([rows.select(list(schema)), remarks.select(list(schema))]).cast(schema)
 
-    shards = [Shard(f"{i:05d}", piece) for i, piece in enumerate(split_evenly(paths, SHARD_IMAGES))]
+    shards = [Shard(f"{i:05d}", piece) for i, piece in enumerate(split_evenly(pictures, SHARD_IMAGES))]
     with progress("rings are looked for", state=run.dir / "progress.json") as step:
         parts = [pl.read_parquet(path) for path in map_shards(work, shards, out, progress=step)]
     rows = pl.concat([pl.DataFrame(schema=schema), *parts])
