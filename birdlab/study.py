@@ -17,7 +17,7 @@ import polars as pl
 
 from birdlab import schemas
 from birdlab.builders import BUILDERS, DEPENDS, ONLY_WITH, subject
-from birdlab.errors import ParameterError
+from birdlab.errors import ParameterError, Problem
 from birdlab.recipe import Recipe, load_recipe, resolve
 from birdlab.shards import digest, write_atomic
 
@@ -69,6 +69,28 @@ class Run:
         from birdlab.readers.fingerprint import fingerprints
 
         return fingerprints(self)
+
+    def section(self, name: str, *, holds: str, chapter: str) -> Any:
+        """A section of the recipe; made data are made first.
+
+        Args:
+            name: its key.
+            holds: what it is expected to hold, for the error.
+            chapter: notebooks that need it.
+
+        Raises:
+            ParameterError: the recipe has none.
+        """
+        section = getattr(self.recipe, name)
+        if section is None:
+            remedy = f"add the section, or leave out {chapter}"
+            where = str(self.recipe_path)
+            raise ParameterError(Problem("no_section", f"no section {name}", holds, remedy, file=where, key=name))
+        if self.recipe.data.generator is not None:
+            from birdlab.demo.generators import make_data
+
+            make_data(self.recipe.data.generator, self.data_root)
+        return section
 
     def table(self, name: str) -> pl.DataFrame:
         """The table called ``name``, read from the run's folder or made now.

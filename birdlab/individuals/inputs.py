@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from birdlab import schemas
-from birdlab.errors import BirdlabError, DataError, ParameterError, Problem, RecipeError
+from birdlab.errors import BirdlabError, DataError, Problem, RecipeError
 from birdlab.readers.labels import locate
 
 if TYPE_CHECKING:
@@ -116,23 +116,10 @@ def _told(notices: list[Notice]) -> pl.DataFrame:
 
 
 def section_of(run: Run) -> Individuals:
-    """The recipe's section; made data are made first.
-
-    Raises:
-        ParameterError: the recipe has none.
-    """
-    section = run.recipe.individuals
-    if section is None:
-        found, expected = "no section individuals", "folder, actions, keypoints"
-        remedy = "add the section, or leave out 06_actions_keypoints_tracking and 07_application"
-        raise ParameterError(
-            Problem("no_section", found, expected, remedy, file=str(run.recipe_path), key="individuals")
-        )
-    if run.recipe.data.generator:
-        from birdlab.demo.generators import make_data
-
-        make_data(run.recipe.data.generator, run.data_root)
-    return section
+    """The recipe's section; see :meth:`birdlab.study.Run.section`."""
+    return run.section(
+        "individuals", holds="folder, actions, keypoints", chapter="06_actions_keypoints_tracking and 07_application"
+    )
 
 
 def place(run: Run, name: str) -> Path:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from birdlab import schemas
-from birdlab.errors import ParameterError, Problem
 from birdlab.readers.class_list import read_classes
 from birdlab.readers.files import Notice, notice_table
 from birdlab.readers.labels import locate
@@ -62,23 +61,8 @@ def _classes_of(annotations: pl.DataFrame) -> tuple[tuple[str, ...], list[Notice
 
 
 def section_of(run: Run) -> Soundscapes:
-    """The recipe's section; made data are made first.
-
-    Raises:
-        ParameterError: the recipe has none.
-    """
-    section = run.recipe.soundscapes
-    if section is None:
-        found, expected = "no section soundscapes", "truth and runs"
-        remedy = "add the section, or leave out 08_soundscapes"
-        raise ParameterError(
-            Problem("no_section", found, expected, remedy, file=str(run.recipe_path), key="soundscapes")
-        )
-    if run.recipe.data.generator is not None:
-        from birdlab.demo.generators import make_data
-
-        make_data(run.recipe.data.generator, run.data_root)
-    return section
+    """The recipe's section; see :meth:`birdlab.study.Run.section`."""
+    return run.section("soundscapes", holds="truth and runs", chapter="08_soundscapes")
 
 
 def place(run: Run, path: str) -> Path:

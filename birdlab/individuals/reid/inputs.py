@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from birdlab.errors import DataError, ParameterError, Problem
+from birdlab.errors import DataError, Problem
 from birdlab.individuals.reid.counts import counts
 from birdlab.individuals.reid.leaks import leakage
 from birdlab.individuals.reid.splits import build_roles, validation_from_gallery
@@ -92,21 +92,8 @@ def sizes(clips: pl.DataFrame, roles: pl.DataFrame) -> pl.DataFrame:
 
 
 def section_of(run: Run) -> Reid:
-    """The recipe's section; made data are made first.
-
-    Raises:
-        ParameterError: the recipe has none.
-    """
-    section = run.recipe.reid
-    if section is None:
-        found, expected = "no section reid", "clips, and methods or rings"
-        remedy = "add the section, or leave out 05_reidentification"
-        raise ParameterError(Problem("no_section", found, expected, remedy, file=str(run.recipe_path), key="reid"))
-    if run.recipe.data.generator is not None:
-        from birdlab.demo.generators import make_data
-
-        make_data(run.recipe.data.generator, run.data_root)
-    return section
+    """The recipe's section; see :meth:`birdlab.study.Run.section`."""
+    return run.section("reid", holds="clips, and methods or rings", chapter="05_reidentification")
 
 
 def place(run: Run, path: str) -> Path:
