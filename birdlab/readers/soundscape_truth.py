@@ -240,7 +240,7 @@ def _of_columns(sheet: Sheet, got: _Gathered) -> pl.DataFrame:
             problems.append(Problem("no_yes_or_no", found, "0 or 1", remedy, sheet.file, line, key=head))
         parts.append(pl.DataFrame(own).filter(cells.is_in(yes)).with_columns(class_id=pl.lit(head)))
     if problems:
-        raise DataError(at_most(problems))
+        raise DataError(at_most(sorted(problems, key=lambda p: p.line or 0)))
     got.names += names.unique(maintain_order=True).to_list()
     rows = pl.concat(parts).sort("row", maintain_order=True).with_columns(source=pl.lit(sheet.file))
     return rows.select(
