@@ -29,7 +29,7 @@ from birdlab.readers.soundscape_tables import (
     some,
     span_seconds,
 )
-from birdlab.readers.wide_submission import is_wide
+from birdlab.readers.wide_submission import is_wide, read_wide_truth
 from birdlab.schemas.soundscapes import TABLES
 from birdlab.soundscapes.coded import NAMED_S, SEGMENT_S
 
@@ -193,9 +193,11 @@ def _table(path: Path, shown: str, got: _Gathered) -> None:
         raise DataError(Problem("a_run", "a run file", "annotations", remedy, file=shown, line=sheet.header_line))
     media = sheet.column("media")
     if is_wide(sheet.heads) and media is None and sheet.column("class") is None:
-        rows = _of_columns(sheet, got)
-        if rows.height:
-            got.frames.append(rows)
+        rows, names = read_wide_truth(path)
+        got.names += names
+        rows = rows.with_columns(source=pl.lit(shown))
+        columns = [pl.col(c) if c in rows.columns else pl.lit(None).alias(c) for c in _RAW]
+        got.frames.append(rows.select(columns).cast(_RAW))  # type: ignore[arg-type]
         return
     if media is None and sheet.column("row_id") is not None:
         name = sheet.text(sheet.column("row_id")).str.replace(r"_\d+$", "")
@@ -213,39 +215,6 @@ def _table(path: Path, shown: str, got: _Gathered) -> None:
     rows = _rows(sheet, name, got)
     if rows.height:
         got.frames.append(rows)
-
-
-def _of_columns(sheet: Sheet, got: _Gathered) -> pl.DataFrame:
-    """Rows of a table with one column of 0 and 1 per class: the classes that are 1."""
-    start, end, problems = _spans(sheet)
-    row_id = sheet.column("row_id")
-    ids = sheet.text(row_id)
-    twice = ids.is_duplicated() & ~ids.is_first_distinct()
-    problems += sheet.problems(twice, row_id, "row_id_twice", "every segment once")
-    yes, no = ["1", "1.0", "true"], ["0", "0.0", "false"]
-    parts = []
-    names = ids.str.replace(r"_\d+$", "")
-    own = {"name": names, "start_s": start, "end_s": end, "row": sheet.frame["line"]}
-    for i, head in enumerate(sheet.heads):
-        if str(i) == row_id:
-            continue
-        cells = sheet.text(str(i)).str.to_lowercase()
-        other = (~cells.is_in(yes + no)).fill_null(True)
-        if other.any():
-            n = f", and {int(other.sum()) - 1:,} more" if other.sum() > 1 else ""
-            at = int(other.arg_true()[0])
-            found = f"{cells[at]!r:.80}{n}" if cells[at] else f"nothing{n}"
-            remedy = "probabilities are a run: name the file under runs"
-            line = int(sheet.frame["line"][at])
-            problems.append(Problem("no_yes_or_no", found, "0 or 1", remedy, sheet.file, line, key=head))
-        parts.append(pl.DataFrame(own).filter(cells.is_in(yes)).with_columns(class_id=pl.lit(head)))
-    if problems:
-        raise DataError(at_most(sorted(problems, key=lambda p: p.line or 0)))
-    got.names += names.unique(maintain_order=True).to_list()
-    rows = pl.concat(parts).sort("row", maintain_order=True).with_columns(source=pl.lit(sheet.file))
-    return rows.select(
-        pl.col(c).cast(t) if c in rows.columns else pl.lit(None, dtype=t).alias(c) for c, t in _RAW.items()
-    )
 
 
 def _no_columns(sheet: Sheet, expected: str, role: str) -> Problem:

@@ -43,25 +43,14 @@ def read_wide_submission(
     shown = str(path)
     heads, frame, lines = _cells(path)
     problems = _classes(heads[1:], classes, shown)
-    part = frame["row_id"].str.extract_groups(r"^(.+)_(\d{1,9})$").struct.unnest()
-    name, end = part["1"], part["2"].cast(pl.Int64)
-    wrong = name.is_null() | end.is_null() | (end % SEGMENT_S != 0) | (end == 0)
-    expected = f"<recording>_<end of the segment, a multiple of {SEGMENT_S} s>"
-    problems += [
-        Problem("bad_row_id", repr(frame["row_id"][i])[:80], expected, "", shown, lines(i), key="row_id")
-        for i in wrong.fill_null(True).arg_true()[:20]
-    ]
-    twice = frame["row_id"].is_duplicated() & ~frame["row_id"].is_first_distinct()
-    problems += [
-        Problem("row_id_twice", repr(frame["row_id"][i])[:80], "every segment once", "", shown, lines(i), key="row_id")
-        for i in twice.arg_true()[:20]
-    ]
+    segments, wrong = _segments(frame["row_id"], lines, shown)
+    problems += wrong
     problems += _values(frame, heads[1:], lines, shown)
     if problems:
         raise DataError(at_most(problems))
-    media = media_names(name.unique(maintain_order=True), recordings, shown=shown)
+    media = media_names(segments["name"].unique(maintain_order=True), recordings, shown=shown)
     wide = frame.with_columns(
-        media_id=name.replace_strict(media.of, return_dtype=pl.String), start_s=(end - SEGMENT_S).cast(pl.Int32)
+        media_id=segments["name"].replace_strict(media.of, return_dtype=pl.String), start_s=segments["start_s"]
     )
     table = wide.unpivot(heads[1:], index=["media_id", "start_s"], variable_name="class_id", value_name="probability")
     notices = media.notices()
@@ -72,8 +61,62 @@ def read_wide_submission(
     return Predictions(table.select(list(PREDICTIONS)).cast(PREDICTIONS), notices)  # type: ignore[arg-type]
 
 
-def _cells(path: Path):
-    """Headings, row_id and columns of numbers, and the line of each row."""
+def read_wide_truth(path: Path) -> tuple[pl.DataFrame, list[str]]:
+    """The same layout with 0 and 1 as annotations.
+
+    Args:
+        path: CSV or parquet: ``row_id`` = ``<recording>_<end of the segment, s>``, then one column of 0 and 1 per class.
+
+    Returns:
+        Rows of the classes that are 1: name (of the recording), class_id, start_s, end_s, row (line; of parquet the row);
+        and the names of all recordings, in order.
+
+    Raises:
+        DataError: a row_id that is none or stands twice, another value than 0 or 1 (the first of each column). With their lines.
+    """
+    shown = str(path)
+    heads, frame, lines = _cells(path, empty=True)
+    segments, problems = _segments(frame["row_id"], lines, shown)
+    for head in heads[1:]:
+        other = (~frame[head].is_in([0.0, 1.0])).fill_null(True)
+        if other.any():
+            at, n = int(other.arg_true()[0]), int(other.sum()) - 1
+            value = frame[head][at]
+            found = ("nothing" if value is None else f"{value:g}") + (f", and {n:,} more" if n else "")
+            remedy = "probabilities are a run: name the file under runs"
+            problems.append(Problem("no_yes_or_no", found, "0 or 1", remedy, shown, lines(at), key=head))
+    if problems:
+        raise DataError(at_most(sorted(problems, key=lambda p: p.line or 0)))
+    rows = [lines(i) or i + 1 for i in range(frame.height)]
+    wide = frame.with_columns(segments, row=pl.Series(rows, dtype=pl.Int64)).with_columns(
+        end_s=pl.col("start_s") + SEGMENT_S
+    )
+    about = ["name", "start_s", "end_s", "row"]
+    table = wide.unpivot(heads[1:], index=about, variable_name="class_id", value_name="heard")
+    table = table.filter(pl.col("heard") == 1).drop("heard").sort("row", maintain_order=True)
+    return table, segments["name"].unique(maintain_order=True).to_list()
+
+
+def _segments(row_id: pl.Series, lines, shown: str) -> tuple[pl.DataFrame, list[Problem]]:
+    """Recording (name) and start of each row, s, and the rows whose row_id is none or stands twice."""
+    part = row_id.str.extract_groups(r"^(.+)_(\d{1,9})$").struct.unnest()
+    name, end = part["1"], part["2"].cast(pl.Int64)
+    wrong = name.is_null() | end.is_null() | (end % SEGMENT_S != 0) | (end == 0)
+    expected = f"<recording>_<end of the segment, a multiple of {SEGMENT_S} s>"
+    problems = [
+        Problem("bad_row_id", repr(row_id[i])[:80], expected, "", shown, lines(i), key="row_id")
+        for i in wrong.fill_null(True).arg_true()[:20]
+    ]
+    twice = row_id.is_duplicated() & ~row_id.is_first_distinct()
+    problems += [
+        Problem("row_id_twice", repr(row_id[i])[:80], "every segment once", "", shown, lines(i), key="row_id")
+        for i in twice.arg_true()[:20]
+    ]
+    return pl.DataFrame({"name": name, "start_s": (end - SEGMENT_S).cast(pl.Int32)}), problems
+
+
+def _cells(path: Path, *, empty: bool = False):
+    """Headings, row_id and columns of numbers, and the line of each row; ``empty``: the caller tells empty cells."""
     if path.suffix.lower() in (".parquet", ".pq"):
         from birdlab.readers.table_file import read_table
 
@@ -87,7 +130,7 @@ def _cells(path: Path):
             found = str(error).splitlines()[0][:120]
             raise DataError(Problem("bad_column", found, "numbers", file=str(path))) from error
         return ["row_id", *heads[1:]], frame, lambda i: None
-    heads, fast, n_header = _fast(path)
+    heads, fast, n_header = _fast(path, empty=empty)
     if fast is not None:
         return heads, fast, lambda i: i + 1 + n_header
     # The slow way names the line of a cell that is no number.
@@ -103,7 +146,7 @@ def _first_is_row_id(heads: list[str], shown: str) -> None:
         raise DataError(Problem("missing_column", has, "row_id, then one column per class", file=shown, line=1))
 
 
-def _fast(path: Path) -> tuple[list[str], pl.DataFrame | None, int]:
+def _fast(path: Path, *, empty: bool) -> tuple[list[str], pl.DataFrame | None, int]:
     """The file in bulk; no frame where anything is not as it should be."""
     from birdlab.readers.table_file import csv_shape, sniff
 
@@ -119,7 +162,7 @@ def _fast(path: Path) -> tuple[list[str], pl.DataFrame | None, int]:
     except pl.exceptions.PolarsError:
         return heads, None, shape.n_header_lines
     finite = frame.select(pl.any_horizontal((~pl.col(heads[1:]).is_finite()).any()) if heads[1:] else pl.lit(False))
-    whole = frame.null_count().sum_horizontal().item() == 0 and not finite.item()
+    whole = (empty or frame.null_count().sum_horizontal().item() == 0) and not finite.item()
     return (["row_id", *heads[1:]], frame, shape.n_header_lines) if whole else (heads, None, shape.n_header_lines)
 
 
