@@ -162,7 +162,8 @@ def _fast(path: Path, *, empty: bool) -> tuple[list[str], pl.DataFrame | None, i
     except pl.exceptions.PolarsError:
         return heads, None, shape.n_header_lines
     finite = frame.select(pl.any_horizontal((~pl.col(heads[1:]).is_finite()).any()) if heads[1:] else pl.lit(False))
-    whole = (empty or frame.null_count().sum_horizontal().item() == 0) and not finite.item()
+    checked = frame.select("row_id") if empty else frame
+    whole = checked.null_count().sum_horizontal().item() == 0 and not finite.item()
     return (["row_id", *heads[1:]], frame, shape.n_header_lines) if whole else (heads, None, shape.n_header_lines)
 
 

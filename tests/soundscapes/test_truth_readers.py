@@ -404,6 +404,11 @@ def test_one_column_per_class(tmp_path: Path, ending: str) -> None:
     assert read.media == ("creek_1", "pond") and told(read) == {"silent_recordings": 1}
 
 
+def test_one_column_per_class_with_empty_lines(tmp_path: Path) -> None:
+    read = read_annotations(written(tmp_path, "wide.csv", "row_id,a,b\nr_5,1,0\n\nr_10,0,1\n\n"))
+    assert spans(read) == [("r", "a", 0, 5), ("r", "b", 5, 10)] and read.annotations["row"].to_list() == [2, 4]
+
+
 def test_one_column_per_class_says_where_it_is_no_truth(tmp_path: Path) -> None:
     text = WIDE.replace("creek_1_10,1,", "creek_1_10,0.7,").replace("pond_5,0,0,0", "pond_7,0,0,\npond_7,0,0,0")
     with pytest.raises(DataError) as error:
